@@ -1,6 +1,6 @@
-"""How Airflow orchestrates and shows the refresh: this is the only package that imports it.
+"""The DAGs, triggers, plugins and pages of the refresh in Airflow. No other package imports Airflow.
 
-A DAG file has two lines, the import of one of the functions below and its call; see ``medallion.airflow.dags``.
+A DAG file has two lines: it imports one of the functions below and calls it; see ``medallion.airflow.dags``.
 """
 
 from importlib import import_module
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a DAG's function, imported when it is asked for: other modules here are loaded without Airflow's parts."""
+    """Return a function that builds a DAG, imported on first use: other modules here load without Airflow's parts."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.dags.{name}"), name)

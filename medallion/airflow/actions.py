@@ -1,4 +1,4 @@
-"""What a page may change: behind the permission for the DAG whose work it is, confirmed, and in Airflow's audit log."""
+"""The actions of pages: each requires a DAG permission and a confirmation, and is recorded in Airflow's audit log."""
 
 import json
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ def may_edit(request: Request, user: GetUserDep) -> None:
 
 
 def may_replay(request: Request, user: GetUserDep) -> None:
-    """Require the permission to trigger the DAG that replays quarantine of the project."""
+    """Require the permission to trigger the DAG that replays the project's quarantined lines."""
     requires_access_dag("POST", DagAccessEntity.RUN, _dag(REPLAY))(request, user)
 
 
@@ -42,9 +42,9 @@ def _dag(name: str) -> str:
 
 
 def require_same_origin(request: Request) -> None:
-    """Refuse a form that another site has sent with the cookie of somebody who is logged in.
+    """Refuse a form that another site submits with the cookie of a logged-in user.
 
-    Browsers say where a form comes from over HTTPS and on this machine; over plain HTTP they name its origin alone.
+    Browsers send Sec-Fetch-Site only over HTTPS and to localhost; over plain HTTP they send only Origin.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is None and origin is not None:
@@ -58,7 +58,7 @@ router = APIRouter(dependencies=[Depends(require_same_origin)])
 
 @router.post("/rollback", response_class=HTMLResponse, dependencies=[Depends(may_edit)])
 def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: Text = "") -> HTMLResponse:
-    """Publish an earlier release once more, under the same lock as the command."""
+    """Publish an earlier release again, under the same lock as ``medallion release rollback``."""
     from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.run import Run
@@ -78,7 +78,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: T
 def replay(
     user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "", project: Text = ""
 ) -> HTMLResponse:
-    """Start a run of the DAG that replays the lines of a feed and hour as the command does."""
+    """Trigger the DAG that replays a feed's quarantined lines of an hour, as ``medallion quarantine replay`` does."""
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.utils.types import DagRunTriggeredByType
 
@@ -98,7 +98,7 @@ def replay(
 
 
 def _require_meant(project: str, confirmed: str) -> None:
-    """Raise UsageError for a form without its confirmation, or of a page of another project than is shown by now."""
+    """Raise UsageError if a form is not confirmed, or if its page belongs to a project that is no longer shown."""
     if confirmed != "yes":
         raise UsageError(NOT_CONFIRMED)
     if project not in {"", (shown := find_project().name)}:
@@ -110,7 +110,7 @@ def _run_id(action: str) -> str:
 
 
 def running_runs() -> frozenset[str]:
-    """Return the ids of the runs that refresh, or wait for their turn to, now."""
+    """Return the ids of the running runs of the refresh and replay DAGs, including those that wait for their turn."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState
@@ -123,7 +123,7 @@ def running_runs() -> frozenset[str]:
 
 
 def _record(user: GetUserDep, event: str, details: dict[str, str | int]) -> None:
-    """Enter an action in Airflow's audit log before it is done: one that fails was tried."""
+    """Write an action to Airflow's audit log before it is done, so that a failed attempt is recorded too."""
     from airflow.models.log import Log
     from airflow.utils.session import create_session
 

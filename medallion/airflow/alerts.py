@@ -1,8 +1,8 @@
-"""Alerts: what went wrong with a run, posted to an address of yours, MEDALLION_ALERT_URL. Without one: none.
+"""Alerts about runs, posted to the address in MEDALLION_ALERT_URL. Without an address, no alert is sent.
 
-An alert leaves the house: what quotes rows, or may, stays in the log that it names. MEDALLION_ALERT_FORMAT is ``json``,
-each part of the alert a field, or ``text``, one sentence as the incoming webhooks of chats take it: Slack, Mattermost,
-Google Chat. For another channel, give the DAG another notifier.
+An alert leaves the site, so text that may quote rows stays in the log that the alert links to. MEDALLION_ALERT_FORMAT
+is ``json``, with a field for each part of the alert, or ``text``, a message for the incoming webhooks of chats such as
+Slack, Mattermost and Google Chat. For another channel, give the DAG another notifier.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from medallion.project import find_project
 IN_A_ROW = 3
 LATE = timedelta(hours=1)
 
-logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs addresses, and that of an alert may hold a secret
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs URLs, and the alert URL may contain a secret
 
 
 class Webhook(BaseNotifier):
-    """Posts an alert when a task has failed for good; with ``runs_of``, when runs have, IN_A_ROW of them.
+    """Posts an alert when a task has failed for good or, with ``runs_of``, when IN_A_ROW runs in a row have failed.
 
-    None for a request that was refused: who made it sees the reason, and nothing is wrong with the lake.
+    A refused request causes no alert: whoever made it sees the reason, and nothing is wrong with the lake.
     """
 
     def __init__(self, *, step: str = "", layer: str | None = None, runs_of: str = "") -> None:
@@ -63,7 +63,7 @@ class Webhook(BaseNotifier):
 
 
 async def late(**kwargs: Any) -> None:
-    """Post an alert: a run has not ended in the time it had, so that its tables are going stale."""
+    """Post an alert that a run has not ended by its deadline, so its tables are going stale."""
     minutes = int(LATE.total_seconds() // 60)
     message = f"the run has taken {minutes} minutes longer than the last ones on average, and has not ended"
     payload = alert("late", kwargs.get("context") or {}, message)
@@ -71,16 +71,17 @@ async def late(**kwargs: Any) -> None:
 
 
 def deadline() -> DeadlineAlert:
-    """Return the deadline after which a run of an hour is late: LATE beyond the average of the last runs.
+    """Return the deadline after which a run is late: LATE beyond the average duration of the last runs.
 
-    Not counted from when the run was queued: clearing a task of such a run answers HTTP 500 (apache/airflow#70368).
+    It is not counted from when the run was queued, because clearing a task of such a run fails with HTTP 500
+    (apache/airflow#70368).
     """
     usual = DeadlineReference.AVERAGE_RUNTIME(max_runs=10, min_runs=1)
     return DeadlineAlert(usual, LATE, AsyncCallback(late), name="published in time")
 
 
 def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> dict[str, Any]:
-    """Build an alert: kind (``red check``, ``failed task``, ``runs failing``, ``late``), message, and its place."""
+    """Build an alert: kind (``red check``, ``failed task``, ``runs failing``, ``late``), message, run and task."""
     dag_run, ti = context.get("dag_run"), context.get("ti")
     return {
         "kind": kind,
@@ -98,7 +99,7 @@ def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> d
 def post(payload: Mapping[str, Any]) -> None:
     """Post one alert, if an address is set.
 
-    Raises httpx.HTTPError when nobody takes it, ValueError for a wrong address or format.
+    Raises httpx.HTTPError if it cannot be delivered, ValueError for a wrong address or format.
     """
     url = os.environ.get("MEDALLION_ALERT_URL")
     if not url:
@@ -113,7 +114,7 @@ def post(payload: Mapping[str, Any]) -> None:
 
 
 def as_text(payload: Mapping[str, Any]) -> str:
-    """Say an alert in a line for a chat, with the address of the log on the next one."""
+    """Return an alert as one line for a chat, with the URL of the log on the next line."""
     place = ", ".join(str(payload[name]) for name in ("dag_id", "run_id", "task_id") if payload.get(name))
     line = f"{payload['kind']}: {place}: {payload['message']}"
     return "\n".join(filter(None, (line, payload.get("log"))))

@@ -1,4 +1,4 @@
-"""Waiting for an hour to arrive at the source, without a worker's slot: in the triggerer, for a folder and for S3."""
+"""Wait for an hour to arrive at the source, a folder or S3: in the triggerer, without a worker slot."""
 
 import asyncio
 import time
@@ -25,16 +25,16 @@ from medallion.storage.lake import Lake
 if TYPE_CHECKING:
     from medallion.ingest.arrivals import Arrivals
 
-SETTLE_SECONDS = 15  # without a change of an hour's files, before it is refreshed
+SETTLE_SECONDS = 15  # for which an hour's files must stay unchanged before it is refreshed
 EVERY_SECONDS = 60  # between the starts of two refreshes
-PAUSE_SECONDS = 900  # after a failed refresh of the hour
+PAUSE_SECONDS = 900  # before an hour whose refresh failed is tried again
 
 
 class HourArrived(BaseTrigger):
     """Fires with the next hour, once its files have settled and it can be refreshed.
 
-    It does not fire while an hour before it is red or being refreshed, nor soon after a refresh of the same hour
-    failed: runs that are bound to fail would follow each other without end.
+    It does not fire while an earlier hour is red or being refreshed, nor soon after a refresh of the same hour failed:
+    otherwise runs that are bound to fail would follow each other endlessly.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class HourArrived(BaseTrigger):
         """Set the pace, in seconds.
 
         Args:
-            settle: Without a change of the hour's files.
-            every: At least from the start of one refresh to that of the next.
-            poll: From one look at the source to the next.
-            timeout: Until it fires without an hour.
-            pause: After a failed refresh of the hour.
+            settle: How long the hour's files must stay unchanged.
+            every: Minimum time from the start of one refresh to the start of the next.
+            poll: Time between two looks at the source.
+            timeout: Time after which the trigger fires without an hour.
+            pause: Time to wait after a failed refresh of the hour.
             project: The root of the project whose source is watched.
         """
         super().__init__()
@@ -59,8 +59,8 @@ class HourArrived(BaseTrigger):
         return f"{__name__}.HourArrived", {"project": self.project, **self.pace}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll until an hour arrives. Errors of source or lake may pass meanwhile; a timeout names the last one."""
-        from medallion.ingest.arrivals import Arrivals  # here, as every parse of the DAG file would import its engines
+        """Poll until an hour arrives. Errors of the source or lake are retried; a timeout reports the last reason."""
+        from medallion.ingest.arrivals import Arrivals  # here, so that parsing a DAG file loads no engines
 
         with at(self.project) as project:
             settings = project.settings()
@@ -104,7 +104,7 @@ def _ago(seconds: float) -> datetime:
 
 
 class WaitForHour(BaseOperator):
-    """Gives the next hour once it has arrived; skips what follows where none does. Times as for HourArrived."""
+    """Returns the next hour once it has arrived, or skips the tasks that follow. The times are those of HourArrived."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class WaitForHour(BaseOperator):
         self.defer(trigger=self._wait, method_name="arrived")
 
     def arrived(self, context: Any, event: dict[str, str]) -> str:
-        """Give the hour to the tasks that follow."""
+        """Return the hour that arrived, for the tasks that follow; skip them if none did."""
         with noting_failures(context["ti"]):
             if "none" in event:
                 raise AirflowSkipException(event["none"])

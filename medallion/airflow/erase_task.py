@@ -1,4 +1,4 @@
-"""The task of the DAG that erases persons: whom, it reads from where neither a form, a note nor a log shows it."""
+"""The task that erases persons. It reads them from a file or Variable, so that no form, note or log shows them."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any
 
 
 def _read(file: str | None) -> str:
-    """The text of a file of subjects. Raises UsageError, which quotes nothing of it."""
+    """Return the text of a file of subjects. Raises UsageError, which does not quote the file."""
     if file is None:
         return ""
     try:

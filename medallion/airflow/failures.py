@@ -1,4 +1,4 @@
-"""What errors of the pipeline mean to the scheduler."""
+"""Translate errors of the pipeline into errors that Airflow acts on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,20 +11,20 @@ from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, Meda
 
 @contextmanager
 def as_airflow_errors() -> Iterator[None]:
-    """What an error of ours means to the scheduler: skip the rest, give up, or try again."""
+    """Raise an error of the block as one of Airflow's: skip what follows, fail for good, or fail and retry."""
     try:
         yield
     except HourNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
     except HourOutOfOrder as error:
         raise RequestRefused(str(error)) from None
-    except (CheckFailed, UsageError) as error:  # another try would find the same
+    except (CheckFailed, UsageError) as error:  # a retry would fail again
         raise with_reason(AirflowFailException(str(error)), error.without_data) from None
     except MedallionError as error:
         raise with_reason(AirflowException(str(error)), error.without_data) from None
 
 
 def with_reason(raised: AirflowException, without_data: str) -> AirflowException:
-    """Give an error the reason that alerts name, which quotes no data."""
+    """Attach to an error the reason that alerts report, which quotes no data."""
     vars(raised)["without_data"] = without_data
     return raised

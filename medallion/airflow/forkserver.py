@@ -1,6 +1,6 @@
-"""The process that Airflow forks its task workers from starts with the scheduler, not with the first task.
+"""Start Airflow's forkserver, the process that task workers are forked from, with the scheduler.
 
-It loads for several seconds what tasks need (preload.py), which the first run would wait for.
+It loads what tasks need (preload.py), which takes several seconds. Otherwise the first task starts it and waits.
 """
 
 import multiprocessing
@@ -11,11 +11,11 @@ from airflow.listeners import hookimpl
 
 
 class EarlyForkserver:
-    """The listener; where ``[scheduler] mp_start_method`` is not forkserver it does nothing."""
+    """The listener that starts it. It does nothing unless ``[scheduler] mp_start_method`` is forkserver."""
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """Start the process when a component of Airflow does, whose start method is set by then."""
-        is_task = type(component).__name__ != "Job"  # its class is not imported: every task loads this module
+        """Start the process when a component of Airflow starts; the start method is set by then."""
+        is_task = type(component).__name__ != "Job"  # by name, as every task would import the class
         if not is_task and multiprocessing.get_start_method() == "forkserver":
             forkserver.ensure_running()

@@ -1,6 +1,6 @@
-"""The first task of a refresh: it finds out which hour the run is for, waits for its turn, and lands the hour's files.
+"""The first task of a refresh: it determines the hour of the run, waits for its turn, and lands the hour's files.
 
-Waiting is done in the triggerer, without a worker's slot and without the lake's, and for a bounded time.
+It waits in the triggerer for a bounded time, and holds neither a worker slot nor the slot of the lake's pool meanwhile.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 POLL_SECONDS = 10.0
-TURN_SECONDS = 3600.0  # in which the lake makes no progress
+TURN_SECONDS = 3600.0  # longest wait without progress of the lake
 PLACE_SECONDS = 120.0
 
 
 def _request(params: Mapping[str, Any], dag_run: Any) -> Request:
-    """Return what a run asks for. Raises RequestRefused for an hour that is not on the calendar."""
+    """Return what a run asks for. Raises RequestRefused for an hour that is not valid."""
     try:
         return request_of(params, dag_run)
     except UsageError as error:
@@ -43,7 +43,7 @@ def _request(params: Mapping[str, Any], dag_run: Any) -> Request:
 
 
 def require_selection(params: Mapping[str, Any], settings: Settings) -> None:
-    """Raise RequestRefused for a selection that names no table, before anything is changed."""
+    """Raise RequestRefused for an invalid selection of tables, before anything is changed."""
     try:
         if text := text_of(params, "select"):
             select_tables(tables_at_parse_time(settings), text)
@@ -52,14 +52,14 @@ def require_selection(params: Mapping[str, Any], settings: Settings) -> None:
 
 
 def _ending(end: End, settings: Settings, run_id: str) -> AirflowException:
-    """Return how a run ends that does nothing: failed, with an alert the first time that hours are left to a person."""
+    """Return the exception that ends a run without work; hours that are left to a person cause an alert only once."""
     if end.left and warn_of_never_applied(Lake.of(settings), run_id, end.left):
         return AirflowFailException(end.reason)
     return RequestRefused(end.reason) if end.failed else AirflowSkipException(end.reason)
 
 
 class LandChanges(BaseOperator):
-    """Land the hour of the run and give it to the tasks that follow; skip or fail, with the reason as the run's note.
+    """Lands the hour of the run and returns it to the tasks that follow, or skips or fails with a note that says why.
 
     A scheduled run that finds earlier hours pending starts a run for the first of them, which starts the next.
     """
@@ -69,12 +69,12 @@ class LandChanges(BaseOperator):
         self._project = str(project.root)
 
     def execute(self, context: Any) -> str:
-        """Decide, then land, wait or end."""
+        """Decide whether to land the hour, wait or end, and do so."""
         with at(self._project):
             return self._go_on(context, {})
 
     def resume(self, context: Any, event: Mapping[str, Any]) -> str:
-        """Decide again after waiting; ``event`` says how that ended."""
+        """Decide again after waiting; ``event`` says how the wait ended."""
         with at(self._project):
             return self._go_on(context, event)
 
@@ -107,13 +107,13 @@ class LandChanges(BaseOperator):
         return str(outcome.hour)
 
     def _wait(self, context: Any, request: Request, wait: Wait, event: Mapping[str, Any]) -> Take | End:
-        """Defer to the triggerer; after the longest wait, fail with what to do instead."""
+        """Defer to the triggerer; if the wait is over, return whether to take the hour all the same or to end."""
         patience = _patience(wait, find_project().settings().source_wait)
         if event.get("gave_way"):
             return End(f"{wait.reason}; other runs are queued: a later run takes it", failed=False)
         if event.get("over") == wait.what or not patience:
             if wait.what == "source":
-                return Take(request.hour)  # the ledger says what the source has instead
+                return Take(request.hour)  # the ledger then reports what the source has instead
             return End(f"waited {patience / 60:g} minutes: {wait.reason}", failed=request.by_person)
         self.log.info("waiting, at most %g minutes: %s", patience / 60, wait.reason)
         leave_note(context["ti"], f"waiting: {wait.reason}")
@@ -124,7 +124,7 @@ class LandChanges(BaseOperator):
 
 
 class Turn(BaseTrigger):
-    """Fires when a request has its turn, has waited for too long, or is to give way to runs that are queued."""
+    """Fires when a request has its turn, has waited too long, or must give way to queued runs."""
 
     def __init__(
         self, request: dict[str, Any], dag_id: str, run_id: str, project: str = "", poll: float = POLL_SECONDS
@@ -147,7 +147,7 @@ class Turn(BaseTrigger):
         while True:
             try:
                 line, verdict = await sync_to_async(self._look, thread_sensitive=False)()
-            except MedallionError:  # the task meets it again, and says so
+            except MedallionError:  # the task meets the same error and reports it
                 yield TriggerEvent({})
                 return
             if not isinstance(verdict, Wait):
@@ -176,7 +176,7 @@ class Turn(BaseTrigger):
 
 
 def _patience(wait: Wait, source_wait: float) -> float:
-    """Seconds to wait at most. source_wait: for the source, as the settings have it."""
+    """Return the longest wait in seconds. source_wait: the limit for the source, from the settings."""
     if wait.what == "source":
         return source_wait
     return TURN_SECONDS if wait.what == "turn" else PLACE_SECONDS

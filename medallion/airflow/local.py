@@ -1,4 +1,4 @@
-"""Airflow on this machine and for this machine only: start it, stop it, talk to it."""
+"""An Airflow on this machine that only this machine can reach: start it, stop it, call its API."""
 
 import json
 import os
@@ -29,14 +29,14 @@ from medallion.spark.session import TOKEN_VARIABLE
 from medallion.spark.surroundings import ignored, without_another_spark
 
 USER = "admin"
-# Without --skip-serve-logs these two would offer the logs on every network interface; the UI reads them from disk.
+# Without --skip-serve-logs, two of them would serve logs on every network interface; the UI reads logs from disk.
 COMPONENTS = {
     "api-server": ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
-WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started where it is empty
+WARM = "MEDALLION_SPARK_CONNECT"  # where the warm Spark listens; none is started if it is empty
 START_SECONDS = 180
 STOP_SECONDS = 20
 Report = Callable[[str], None]
@@ -44,10 +44,10 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LocalAirflow:
-    """An Airflow with everything it knows under ``home``, its API and UI on ``port`` of the loopback interface.
+    """An Airflow with all its state under ``home``, and its API and UI on ``port`` of the loopback interface.
 
-    project: the root of the one whose DAGs it has. overrides: environment variables on top of the defaults and of this
-    process's own.
+    project: the root of the project whose DAGs it runs. overrides: environment variables that replace the defaults and
+    those of this process.
     """
 
     home: Path
@@ -57,9 +57,9 @@ class LocalAirflow:
 
     @classmethod
     def of_project(cls, project: Project) -> "LocalAirflow":
-        """Return the one of a project, with a warm Spark unless MEDALLION_SPARK_CONNECT is set to nothing.
+        """Return the Airflow of a project, with a warm Spark unless MEDALLION_SPARK_CONNECT is set but empty.
 
-        Raises UsageError when MEDALLION_AIRFLOW_PORT is no port.
+        Raises UsageError if MEDALLION_AIRFLOW_PORT is not a port number.
         """
         given = project.environment(os.environ)
         text = given.get("MEDALLION_AIRFLOW_PORT", "8080")
@@ -68,7 +68,7 @@ class LocalAirflow:
         chosen = cls(project.root / ".airflow", int(text), project.root)
         recorded = chosen._read_recorded()
         if not recorded.running:
-            # A port that nobody has: of two clones that start at once, each would find a fixed one free.
+            # A random free port: two clones that start at once would both find a fixed port free.
             return replace(chosen, overrides={WARM: given.get(WARM, f"sc://localhost:{free_port()}")})
         spark = given.get(WARM, recorded.spark)
         return replace(chosen, port=recorded.port, overrides={WARM: spark})
@@ -85,12 +85,12 @@ class LocalAirflow:
 
     @property
     def password(self) -> str:
-        """The admin's password, drawn at random when Airflow first starts."""
+        """The admin's password, generated when Airflow first starts."""
         return str(json.loads(self._passwords.read_text())[USER])
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment of every Airflow process; variables that are set keep their value."""
+        """Return the environment of every Airflow process; variables that are set replace the defaults."""
         fixed = {
             "AIRFLOW_HOME": str(self.home),
             "MEDALLION_PROJECT": str(self.project),
@@ -99,7 +99,7 @@ class LocalAirflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.url,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # spark-submit is there
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # has spark-submit
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
@@ -124,9 +124,9 @@ class LocalAirflow:
         return airflow | (warm if self.environment.get(WARM) else {})
 
     def up(self, report: Report = print) -> None:
-        """Start Airflow and wait until it has read the DAG; nothing to do when it runs.
+        """Start Airflow unless it is running, and wait until it has parsed the DAG.
 
-        Raises MedallionError, with the last lines of the log, when it does not get there.
+        Raises MedallionError, with the last lines of the log, if it does not become ready.
         """
         if not self._read_recorded().has_all(self._components):
             self.down()
@@ -138,11 +138,11 @@ class LocalAirflow:
             report("starting Airflow")
             self._start_all()
         self._wait_until_ready()
-        with suppress(Refused):  # when it is there, with as many slots as somebody chose
+        with suppress(Refused):  # if the pool exists, it keeps the slots that somebody chose
             self.api.call("POST", "pools", {"name": POOL, "slots": 1, "description": "writes to the lake"})
 
     def require_ports(self) -> None:
-        """Raise MedallionError when something else listens where Airflow is to; nothing to do when it runs."""
+        """Raise MedallionError if something else listens on the ports of Airflow. Checks nothing while Airflow runs."""
         if not self._read_recorded().running:
             require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
             if spark := self.environment.get(WARM):
@@ -150,7 +150,7 @@ class LocalAirflow:
 
     @contextmanager
     def running(self) -> "Iterator[LocalAirflow]":
-        """Up, with the hourly DAG unpaused, until the block ends."""
+        """Run Airflow, with the hourly DAG unpaused, until the block ends."""
         try:
             self.up()
             self.unpause()
@@ -159,11 +159,11 @@ class LocalAirflow:
             self.down()
 
     def unpause(self, dag_id: str = REFRESH) -> None:
-        """Let the runs of a DAG start, its scheduled ones too."""
+        """Unpause a DAG, so that its runs start, including scheduled ones."""
         self.api.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
 
     def down(self) -> bool:
-        """End every process that up started, and theirs; whether there was one."""
+        """Stop every process that ``up`` started, and their children. Return whether any was running."""
         recorded = self._read_recorded()
         running = recorded.running
         for process in running:
@@ -171,13 +171,13 @@ class LocalAirflow:
         deadline = time.monotonic() + STOP_SECONDS
         while recorded.running and time.monotonic() < deadline:
             time.sleep(0.2)
-        for process in recorded.running:  # a scheduler would wait for its tasks as long as they take
+        for process in recorded.running:  # a scheduler would wait for its tasks, however long they take
             process.send_to_all(signal.SIGKILL)
         self._state.unlink(missing_ok=True)
         return bool(running)
 
     def _start_all(self) -> None:
-        self._draw_password()  # or Airflow would draw one, and print it into a log
+        self._draw_password()  # otherwise Airflow generates one and prints it into a log
         processes: dict[str, Process] = {}
         for name, arguments in self._components.items():
             with open(self._log(name), "w") as log:
@@ -216,7 +216,7 @@ class LocalAirflow:
         done.write_text(version("apache-airflow"))
 
     def require_running(self) -> None:
-        """Raises MedallionError, with the last lines of its log, when a component has ended."""
+        """Raise MedallionError, with the last lines of its log, if a component has ended."""
         for name, process in self._read_recorded().processes.items():
             if not process.alive:
                 raise MedallionError(f"Airflow's {name} has ended; the end of its log:\n{self._tail(name)}")
@@ -273,7 +273,7 @@ class LocalAirflow:
 
 
 def where(airflow: LocalAirflow, command: str = "medallion") -> str:
-    """Return the addresses and the password, in a few lines. command: by which this package is called there."""
+    """Return the address, login and commands of an Airflow, in a few lines. command: how a shell calls this package."""
     return (
         f"Airflow   {airflow.url}\n"
         f"login     {USER}, password {airflow.password} (kept in {airflow.home}/passwords.json)\n"

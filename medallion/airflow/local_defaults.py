@@ -1,4 +1,4 @@
-"""What an Airflow on this machine is given, where the environment says nothing else."""
+"""The default environment of an Airflow on this machine; variables that are set replace it."""
 
 import json
 from pathlib import Path
@@ -11,21 +11,21 @@ PRELOADED = (
 
 
 def default_variables(home: Path, project: Path, user: str) -> dict[str, str]:
-    """Return the environment variables of an Airflow in ``home``, with a project's DAGs, whose one user may do all."""
+    """Return the environment variables of an Airflow in ``home``, with a project's DAGs and one user, an admin."""
     return {
         "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(project / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
+        # Seconds that a writer waits for its turn: SQLite's default of 5 makes commands and tasks fail under load.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=120",
         "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
         # Tasks are forked from a process that has loaded Great Expectations, DuckDB and delta-rs.
         "AIRFLOW__SCHEDULER__MP_START_METHOD": "forkserver",
         "AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": ",".join(PRELOADED),
-        # A round parses six files, a second each, by default every 30 s. A file that changes is parsed at once.
+        # Each round parses every DAG file, a second each; the default is every 30 s. A changed file is parsed at once.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
-        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # of the default 1 s, half is waited between tasks
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # the default of 1 s delays each task by half a second
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{user}:admin",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW__API__WORKERS": "1",

@@ -1,4 +1,4 @@
-"""The numbers of a run as gauges of Airflow's own metrics, to StatsD or OpenTelemetry as it is configured."""
+"""Send the numbers of a run as gauges of Airflow's metrics, to StatsD or OpenTelemetry as Airflow is configured."""
 
 import logging
 
@@ -9,11 +9,11 @@ from medallion.airflow.naming import REFRESH, name_in_airflow
 from medallion.project import find_project
 
 _SWITCHES = ("statsd_on", "statsd_datadog_enabled", "otel_on")
-STEPS = ("check", "validate")  # after which there is something new to send: a red check ends a run
+STEPS = ("check", "validate")  # there are new numbers after each of these; a red check ends a run
 
 
 def send_metrics(run_id: str) -> None:
-    """Send the metrics of a run, where Airflow sends any. What goes wrong is logged: it costs no run."""
+    """Send the metrics of a run if Airflow sends metrics. Errors are logged and do not fail the run."""
     if not any(conf.getboolean("metrics", switch, fallback=False) for switch in _SWITCHES):
         return
     from medallion.inspect.metrics import run_metrics

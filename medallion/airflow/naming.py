@@ -1,4 +1,4 @@
-"""The names of a project's DAGs in Airflow, prefixed with its own where other projects may share that Airflow."""
+"""The names of DAGs in Airflow, prefixed with the project's name where several projects may share that Airflow."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from typing import Any
 from medallion.project import Project, find_project, project_above, project_at
 
 REFRESH, REPLAY = "hourly_refresh", "replay_quarantine"
-POOL = "lake_writer"  # of one slot; two projects that share it wait for each other
+POOL = "lake_writer"  # has one slot; projects that share the pool wait for each other
 
 
 def project_of_caller() -> Project:
-    """Return the project of the DAG file that calls a factory: that of its own folder, else as commands find it.
+    """Return the project of the DAG file that calls a factory: the one of its folder, else the one that commands find.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("medallion."):
@@ -26,18 +26,18 @@ def project_of_caller() -> Project:
 
 
 def at(root: str) -> AbstractContextManager[Project]:
-    """Enter the project in ``root``: tasks, callbacks and triggers are told it, as they run in processes of Airflow.
+    """Enter the project in ``root``, which tasks, callbacks and triggers carry along to processes of Airflow.
 
-    On a machine that has no such folder, as a triggerer may be, the one that commands would find there.
+    On a machine without this folder, which may run a triggerer, enter the project that commands would find there.
     """
     folder = Path(root)
     return (project_at(folder) if root and (folder / "medallion.toml").is_file() else find_project()).entered()
 
 
 def name_in_airflow(project: Project, name: str) -> str:
-    """Return the id of the DAG, or of the asset, ``name``: prefixed with the project's name if others may be beside it.
+    """Return the id of the DAG or asset ``name``, prefixed with the project's name if other projects may share Airflow.
 
-    None can if Airflow reads DAGs from the project's own folder alone, or MEDALLION_PROJECT names it for all of them.
+    No other project can if Airflow reads DAGs only from this project's folder, or if MEDALLION_PROJECT names this one.
     """
     from airflow.sdk.configuration import conf
 

@@ -1,7 +1,7 @@
-"""Each run's note: what it did, or why it did nothing, where people look for it, in the list of runs.
+"""The note of each run in Airflow's list of runs: what the run did, or why it did nothing.
 
-A task has no way to write the note of its run. So it leaves it as an XCom, and a listener in the scheduler, which holds
-the run when it ends, makes that the note.
+A task cannot write the note of its run. It leaves the text as an XCom, and a listener in the scheduler writes it as the
+note when the run ends.
 """
 
 import logging
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 KEY = "run_note"
-MAX_CHARACTERS = 1000  # of the column in Airflow's database
-_MAX_LEFT = 100_000  # of the text that a task leaves
+MAX_CHARACTERS = 1000  # size of the column in Airflow's database
+_MAX_LEFT = 100_000  # characters of the text that a task leaves
 TAG = "medallion"
-_LINK_PLACE = "\u241e"  # one character that Markdown leaves alone, and no text of ours has
-_REPORT = re.compile(r"see \S*/reports/validation/(?P<name>(?!\S*\.\.)\S+\.html)")  # below that folder
+_LINK_PLACE = "\u241e"  # Markdown leaves this character alone, and no message contains it
+_REPORT = re.compile(r"see \S*/reports/validation/(?P<name>(?!\S*\.\.)\S+\.html)")  # never outside that folder
 
 
 def leave_note(ti: Any, text: str) -> None:
-    """Leave the note of the run of task instance ``ti``, and log it; the one that is left last counts."""
+    """Leave a note for the run of task instance ``ti``, and log it; the last note that is left wins."""
     logging.getLogger(__name__).info("note of this run: %s", text)
     ti.xcom_push(key=KEY, value=text[:_MAX_LEFT])
 
 
 def note_of(text: str, dag_id: str = "") -> str:
-    """Return the note that says ``text``, which is escaped: Airflow renders notes as Markdown.
+    """Return ``text`` as a note, escaped because Airflow renders notes as Markdown.
 
-    A validation report that it names becomes a link to its page. A note that is too long is shortened in its middle:
-    it begins with what happened and ends with what to do.
+    A validation report that the text names becomes a link to its page. A note that is too long is shortened in the
+    middle, because it begins with what happened and ends with what to do.
     """
     report = _REPORT.search(text)
     link = "" if report is None else _link(report["name"], dag_id)
@@ -56,7 +56,7 @@ def note_of(text: str, dag_id: str = "") -> str:
 
 
 def _link(report: str, dag_id: str) -> str:
-    """A link to the page of a validation report, which the DAG tells of which project it is."""
+    """Return a link to the page of a validation report; the page derives the project from ``dag_id``."""
     from airflow.configuration import conf
 
     root = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
@@ -65,13 +65,13 @@ def _link(report: str, dag_id: str) -> str:
 
 
 def _ends_in_escape(text: str) -> bool:
-    """Check whether the last character of a text escapes the one that would follow."""
+    """Check whether a text ends in a backslash that escapes the character after it."""
     return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
 @contextmanager
 def noting_failures(ti: Any, step: str = "") -> Iterator[None]:
-    """Leave the reason as the run's note when the block fails or skips, after the ``step`` that it happened in."""
+    """When the block fails or skips, leave the reason, prefixed with ``step``, as the run's note."""
     try:
         yield
     except AirflowException as error:
@@ -80,11 +80,11 @@ def noting_failures(ti: Any, step: str = "") -> Iterator[None]:
 
 
 class NotesOfRuns:
-    """The listener. Whatever goes wrong in it is logged: a note must never cost a run, let alone the scheduler."""
+    """The listener that writes notes. Its errors are logged: a note must not fail a run, let alone the scheduler."""
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
-        """Write the note of a run that ended well, or that had nothing to do."""
+        """Write the note of a run that succeeded or had nothing to do."""
         write_note(dag_run)
 
     @hookimpl
@@ -94,10 +94,10 @@ class NotesOfRuns:
 
 
 def write_note(dag_run: Any) -> None:
-    """Make what the tasks of a run left its note, unless a person has written one.
+    """Write the note that the tasks of a run left, unless a person has written one.
 
-    It works on the scheduler's own connection, as another one would wait for the row of the run, which the scheduler
-    holds; and in a savepoint below its session, which may neither commit nor meet an error of ours.
+    This uses the scheduler's own connection, because another one would wait for the run's row, which the scheduler has
+    locked. It works in a savepoint, because the scheduler's session must not be committed or broken by an error here.
     """
     from sqlalchemy.orm import object_session
 
@@ -130,7 +130,7 @@ def _failed_tasks(connection: "Connection", dag_id: str, run_id: str) -> list[st
 
 
 def _left_note(connection: "Connection", dag_id: str, run_id: str, failed: Sequence[str]) -> str | None:
-    """The note that a task of the run left last; of a run that failed, one of the ``failed`` tasks."""
+    """Return the last note that a task of the run left; if tasks ``failed``, the last one that these left."""
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 

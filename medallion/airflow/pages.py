@@ -1,4 +1,4 @@
-"""Our pages as an application of Airflow's API server, behind its login: reports, timings, the lakehouse."""
+"""The pages as an app of Airflow's API server, behind its login: results, reports, timings, the lakehouse."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -70,7 +70,7 @@ async def explain_parameters(request: Request, error: RequestValidationError) ->
 
 @app.exception_handler(Exception)
 async def explain_failure(request: Request, error: Exception) -> HTMLResponse:
-    """Show that a page cannot be made, with what went wrong; the log of the API server has the rest."""
+    """Show why a page cannot be rendered; the log of the API server has the details."""
     return _error_page(request, 500, f"This page cannot be made: {type(error).__name__}: {one_line(error)}")
 
 
@@ -93,13 +93,13 @@ def choose_project(request: Request, name: str) -> RedirectResponse:
 
 @app.get("/reports", response_class=HTMLResponse)
 def reports() -> HTMLResponse:
-    """The list of all runs."""
+    """Return the page of the validation reports of all runs."""
     return HTMLResponse(reports_page(_lake()), headers=OURS)
 
 
 @app.get("/reports/file/{name:path}")
 def file(name: str) -> Response:
-    """A file of the report folder, and of no other."""
+    """Return a file of the report folder, never one from outside it."""
     try:
         path = report_file(_lake(), name)
     except (OSError, ValueError):  # no file can have such a name
@@ -118,18 +118,18 @@ def _sent(file: Place, headers: dict[str, str]) -> Response:
 
 @app.get("/report", response_model=None)
 def report(run_id: str, task_id: str) -> RedirectResponse | HTMLResponse:
-    """The report of one check task."""
+    """Redirect to the report of a check task, or say that it has none."""
     page = report_of_task(_lake(), run_id, task_id)
     if page is None:
         text = "There is no validation report here: only check tasks have one, once they have run."
         return HTMLResponse(render_notice("Validation report", text), headers=OURS)
-    name = "/".join(page.parts[-2:])  # its links lead on from where it lies
+    name = "/".join(page.parts[-2:])  # its links are relative to its folder
     return RedirectResponse(f"reports/file/{quote(name)}")
 
 
 @app.get("/timings", response_class=HTMLResponse)
 def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLResponse:
-    """Plots of the event log."""
+    """Return the page of the timings, plotted from the event log."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)
     if strategy and strategy not in STRATEGIES:
@@ -139,7 +139,7 @@ def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLRespons
 
 @app.get("/runs", response_class=HTMLResponse)
 def runs(since: str = "", until: str = "", price: Price = PRICE) -> HTMLResponse:
-    """Every run in figures."""
+    """Return the page of the figures of every run."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)
     currency = find_project().settings().currency
@@ -148,19 +148,19 @@ def runs(since: str = "", until: str = "", price: Price = PRICE) -> HTMLResponse
 
 @app.get("/run", response_class=HTMLResponse)
 def run(run_id: str) -> HTMLResponse:
-    """One run, step by step."""
+    """Return the page of one run, step by step."""
     return HTMLResponse(run_page(_lake(), run_id), headers=OURS)
 
 
 @app.get("/benchmark", response_class=HTMLResponse)
 def benchmark() -> HTMLResponse:
-    """The report of the last benchmark that was put there, or the one that ships with the project."""
+    """Return the page around the lake's benchmark report, or around the one that ships with the project."""
     return HTMLResponse(benchmark_page(_lake()), headers=FRAMING)
 
 
 @app.get("/benchmark/report")
 def benchmark_report() -> Response:
-    """The report itself, kept apart from the pages."""
+    """Return the report itself, which is served under a policy of its own."""
     report = find_report(_lake())
     if report is None:
         raise HTTPException(404, "no benchmark has been put here")
@@ -169,39 +169,39 @@ def benchmark_report() -> Response:
 
 @app.get("/releases", response_class=HTMLResponse)
 def releases(old: int | None = None, new: int | None = None, table: str = "") -> HTMLResponse:
-    """The releases that are kept, two of them compared."""
+    """Return the page of the kept releases, with two of them compared if asked for."""
     return HTMLResponse(releases_page(_lake(), tables_of(_lake()), old, new, table), headers=OURS)
 
 
 @app.get("/quarantine", response_class=HTMLResponse)
 def quarantine(feed: str = "", hour: str = "") -> HTMLResponse:
-    """What is kept aside, and why."""
+    """Return the page of quarantined lines and dropped rows, with reasons."""
     return HTMLResponse(quarantine_page(_lake(), tables_of(_lake()), feed, hour), headers=OURS)
 
 
 @app.get("/expectations", response_class=HTMLResponse)
 def expectations(status: str = "", table: str = "", layer: str = "") -> HTMLResponse:
-    """How each has fared over the last checks."""
+    """Return the page of each expectation's results in the last checks."""
     return HTMLResponse(expectations_page(_lake(), status, table, layer), headers=OURS)
 
 
 @app.get("/results", response_class=HTMLResponse)
 def results(table: str = "") -> HTMLResponse:
-    """What the newest release holds; table: one of its tables."""
+    """Return the page of the newest release's results. table: show only this table."""
     lake, currency = _lake(), find_project().settings().currency
     return HTMLResponse(results_page(lake, tables_of(lake), table, currency), headers=OURS)
 
 
 @app.get("/table", response_class=HTMLResponse)
 def table(name: str, column: str = "") -> HTMLResponse:
-    """Everything about one table."""
+    """Return the page of one table."""
     lake, currency = _lake(), find_project().settings().currency
     return HTMLResponse(table_page(lake, tables_of(lake), name, column, currency), headers=OURS)
 
 
 @app.get("/table.csv")
 def table_csv(name: str) -> StreamingResponse:
-    """A table of the newest release, whole."""
+    """Return all rows of a table of the newest release as CSV."""
     lake = _lake()
     known = tables_of(lake)[name].name
     headers = OURS | {"Content-Disposition": f'attachment; filename="{known}.csv"'}
@@ -212,7 +212,7 @@ def table_csv(name: str) -> StreamingResponse:
 
 @app.get("/status", response_class=HTMLResponse)
 def status(table: str = "") -> HTMLResponse:
-    """Freshness, checks and lineage; table: the one whose neighbours are lit."""
+    """Return the page of freshness, checks and lineage. table: highlight the neighbours of this table."""
     standing = read_standing(find_project().settings(), actions.running_runs())
     return HTMLResponse(status_page(standing, tables_of(_lake()), table), headers=OURS)
 

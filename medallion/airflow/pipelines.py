@@ -1,4 +1,4 @@
-"""What the tasks of declarative_refresh are made of: the provider's operator for pipelines, between two of ours."""
+"""The tasks of declarative_refresh: write the pipeline, run it with the provider's operator, compare its views."""
 
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from medallion.spark.configuration import is_local
 
 @task
 def write_pipeline(work: str, root: str) -> int:
-    """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
+    """Write the pipeline of the project's tables to the folder ``work``. Return the release whose Bronze it reads."""
     from medallion.declarative.specification import write_specification
     from medallion.ops import releases
     from medallion.spark.session import require_master
@@ -33,7 +33,7 @@ def write_pipeline(work: str, root: str) -> int:
 
 @task
 def compare_views(work: str, number: int, root: str) -> str:
-    """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
+    """Compare the views that the pipeline wrote to ``work`` with release ``number``; fail if rows differ."""
     from medallion.declarative.specification import differing_views
     from medallion.ops import releases
     from medallion.storage.lake import Lake
@@ -47,9 +47,9 @@ def compare_views(work: str, number: int, root: str) -> str:
 
 
 class PipelineHook(SparkPipelinesHook):
-    """The provider's, in the words of Spark 4.2: its spark-pipelines takes a local master, and that as --remote.
+    """The provider's hook with the arguments of Spark 4.2, whose spark-pipelines takes a local master, as --remote.
 
-    A cluster's is replaced by the cores of this machine: no setting would reach the driver of a pipeline there.
+    A cluster master is replaced by the cores of this machine: no setting would reach a pipeline's driver there.
     """
 
     def _build_spark_common_args(self) -> list[str]:
@@ -74,10 +74,10 @@ class PipelineOnSpark(SparkPipelinesOperator):
 
     @cached_property
     def hook(self) -> SparkPipelinesHook:
-        """What submits it."""
+        """The hook that submits the pipeline."""
         return PipelineHook(
             pipeline_spec=self.pipeline_spec,
             conn_id=RunOnSpark.connection,
-            name="",  # nor does it take a name
+            name="",  # spark-pipelines takes no name
             env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
         )

@@ -1,4 +1,4 @@
-"""What Airflow loads as plugins: the timetable, listeners in the scheduler, and our pages in its navigation."""
+"""The plugins that Airflow loads: the timetable, listeners in the scheduler, and the pages in its navigation."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class MedallionRuns(AirflowPlugin):
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
-    """The application, imported with the first request: every task loads the plugins, the API server alone answers."""
+    """Serve the pages. They are imported with the first request, because every task loads the plugins too."""
     from medallion.airflow.pages import app
 
     await app(scope, receive, send)
@@ -31,7 +31,7 @@ def _view(name: str, href: str, destination: str = "nav") -> dict[str, str]:
 
 
 class MedallionPages(AirflowPlugin):
-    """The pages, and where they are: in the navigation, in a run, in a task."""
+    """The pages, and the places that link to them: the navigation, a run and a task."""
 
     name = "medallion_pages"
     fastapi_apps = [{"app": pages, "url_prefix": "/medallion", "name": "medallion"}]  # noqa: RUF012 (Airflow's way)

@@ -24,7 +24,7 @@ def is_free(port: int) -> bool:
 
 
 def require_free_port(port: int, variable: str) -> None:
-    """Raise MedallionError, naming the ``variable`` that chooses another, when something listens on a port."""
+    """Raise MedallionError if something listens on ``port``. It names the ``variable`` that sets another port."""
     if not is_free(port):
         following = next((other for other in range(port + 1, 65536) if is_free(other)), 0)
         raise MedallionError(

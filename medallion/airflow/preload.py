@@ -1,6 +1,7 @@
-"""What tasks import that takes seconds, loaded once in the process that Airflow forks its task workers from.
+"""The slow imports of tasks, loaded once in the process that Airflow forks its task workers from.
 
-Named in ``[scheduler] mp_forkserver_preload``, with ``mp_start_method = forkserver``. None of it starts a thread.
+``[scheduler] mp_forkserver_preload`` names this module, with ``mp_start_method = forkserver``. None of these imports
+starts a thread, which would not survive a fork.
 """
 
 import gc
@@ -18,7 +19,7 @@ with lean_imports():
     import medallion.checks.data_docs
     import medallion.checks.validation
 
-# After Great Expectations, which would load its own integration with pyspark as well.
+# After Great Expectations, which loads its integration with pyspark if pyspark is loaded already.
 import pyspark.sql.connect.session  # noqa: F401
 import sqlglot.dialects.spark  # noqa: F401
 
@@ -26,4 +27,4 @@ import medallion.inspect.run_summary
 import medallion.model.proof
 import medallion.pipeline.steps  # noqa: F401
 
-gc.freeze()  # no task's garbage collector looks at, and so copies, what all of them share
+gc.freeze()  # the garbage collectors of tasks leave shared objects alone, instead of touching and so copying them

@@ -1,4 +1,4 @@
-"""The processes of an Airflow on this machine, each the leader of a session, and their record in a file."""
+"""The processes of an Airflow on this machine, each the leader of a session, as recorded in a file."""
 
 import os
 import signal
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import psutil
 
-_SAME_START_SECONDS = 0.5  # two readings of the start of one process differ by less
+_SAME_START_SECONDS = 0.5  # two readings of the same start time differ by less
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that leads a session of its own: what it starts stays in it, whatever becomes of the leader.
+    """A process that leads its own session: processes that it starts stay in the session even when the leader ends.
 
-    started: its start in seconds since the epoch, for process ids are used again.
+    started: its start time in seconds since the epoch, because process ids are reused.
     """
 
     pid: int
@@ -23,7 +23,7 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> "Process":
-        """Return the process that runs as ``pid`` now; one that has ended already is not alive."""
+        """Return the process that runs as ``pid`` now; if there is none, the result is not alive."""
         try:
             return cls(pid, psutil.Process(pid).create_time())
         except psutil.NoSuchProcess:
@@ -38,22 +38,22 @@ class Process:
         return False
 
     def members(self) -> list[psutil.Process]:
-        """Return the processes of its session that run, itself included."""
+        """Return the running processes of its session, itself included."""
         with suppress(psutil.NoSuchProcess):
             if not self._is(psutil.Process(self.pid)):
-                return []  # the id belongs to another by now, which it could not while the session had a member
+                return []  # the id was reused, which can only happen once the session is empty
         return [*self._running_members()]
 
     def _running_members(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):  # it has ended meanwhile, or is of somebody else
+            with suppress(psutil.Error, OSError):  # it has ended meanwhile, or belongs to another user
                 if os.getsid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
                     yield process
 
     def send(self, what: signal.Signals) -> None:
         """Signal the process itself."""
         if self.alive:
-            with suppress(psutil.NoSuchProcess):  # it was faster
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
                 psutil.Process(self.pid).send_signal(what)
 
     def send_to_all(self, what: signal.Signals) -> None:
@@ -76,9 +76,9 @@ class Recorded:
 
     @property
     def running(self) -> list[Process]:
-        """Those that run, or left something running."""
+        """The processes that run, or whose children still run."""
         return [process for process in self.processes.values() if process.members()]
 
     def has_all(self, components: Collection[str]) -> bool:
-        """Whether these run, and no others."""
+        """Check whether exactly these components were started, and all of them run."""
         return set(self.processes) == set(components) and all(process.alive for process in self.processes.values())

@@ -1,4 +1,4 @@
-"""The projects whose pages an Airflow shows: those its DAGs belong to."""
+"""The projects whose pages an Airflow shows: those that its DAGs belong to."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ CHOSEN = "medallion_project"  # the cookie with the name of the project that a r
 
 
 def projects_in_airflow() -> list[Project]:
-    """Return the projects of the DAG files that Airflow has read, by name; else the one that commands would find."""
+    """Return the projects of Airflow's DAG files, sorted by name; if there are none, the project that commands find."""
     from airflow.models.dag import DagModel, DagTag
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -30,15 +30,15 @@ def projects_in_airflow() -> list[Project]:
         try:
             if project := project_above(folder):
                 found[project.root] = project
-        except MedallionError as error:  # the others are shown all the same
+        except MedallionError as error:  # the other projects are still shown
             logging.getLogger(__name__).warning("a project is not shown: %s", error)
     return sorted(found.values(), key=lambda project: project.name) or [find_project()]
 
 
 async def enter_project(request: Request) -> None:
-    """Enter the project that a page is asked for: by its DAG, by what the reader chose, or else the first.
+    """Enter the project of a request: the project of its DAG, the one that the reader chose, or else the first.
 
-    Each request is its own asyncio task, so nothing needs undoing.
+    Each request runs in its own asyncio task, so the project need not be left again.
     """
     projects = await run_in_threadpool(projects_in_airflow)
     dag, name = request.query_params.get("dag_id", ""), request.cookies.get(CHOSEN)

@@ -1,4 +1,4 @@
-"""What the form can ask for besides the next hour: to restate from an hour, or to reprocess the published one."""
+"""Actions of the form besides a refresh: restate from an hour, or reprocess the published hour."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -16,12 +16,12 @@ ACTIONS = ("refresh", *get_args(Redo))
 
 
 def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
-    """Do the Bronze part of what the form asks for, with the operations and locks of the command; return the hour.
+    """Do the Bronze part of the form's action, with the operations and locks of the command; return the hour.
 
-    The tasks that follow refresh, check and publish that hour. A restatement goes on to the last hour that was applied.
+    The tasks that follow refresh, check and publish that hour. A restatement continues to the last applied hour.
 
     Raises:
-        RequestRefused: It was not confirmed, the hour is wrong, or another run is at work; nothing was changed.
+        RequestRefused: The action was not confirmed, the hour is wrong, or another run is active; nothing was changed.
     """
     from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
@@ -42,12 +42,12 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
 
 
 def redo_selection(context: Mapping[str, Any]) -> str:
-    """Have the tasks that follow compute the form's tables again at the published hour; return the hour.
+    """Have the tasks that follow recompute the form's tables at the published hour; return the hour.
 
-    They are told which tables that takes, by the key SELECT of this task.
+    They read the tables to recompute from the XCom of this task under the key SELECT.
 
     Raises:
-        RequestRefused: Bronze is not at the hour that readers have, or another run is at work; nothing was changed.
+        RequestRefused: Bronze is not at the published hour, or another run is active; nothing was changed.
     """
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.reprocess import at_published_hour
@@ -64,7 +64,7 @@ def redo_selection(context: Mapping[str, Any]) -> str:
 
 
 def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str:
-    """Return the hour that the form names twice. Raises UsageError where it does not."""
+    """Return the hour of the form, which the confirmation must repeat. Raises UsageError if it does not."""
     hour, confirmation = text_of(params, "hour"), text_of(params, "confirmation")
     if dag_run.run_type != "manual":
         raise UsageError(f"a backfill or schedule cannot {action}: press Trigger and choose Single Run")

@@ -1,4 +1,4 @@
-"""Airflow's REST API."""
+"""A client of Airflow's REST API."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,7 +8,7 @@ import httpx
 
 from medallion.errors import MedallionError
 
-READ_SECONDS, READ_TRIES = 30.0, 10  # an Airflow on a busy machine may take its time
+READ_SECONDS, READ_TRIES = 30.0, 10  # Airflow may answer slowly on a busy machine
 WRITE_SECONDS = 300.0
 
 
@@ -17,7 +17,7 @@ class Refused(MedallionError):
 
 
 def _patiently(send: Callable[[], httpx.Response], tries: int) -> httpx.Response:
-    """What ``send`` returns, once it has not taken too long; the last of ``tries`` may."""
+    """Return the result of ``send``, retried after a timeout. The last of ``tries`` may raise the timeout."""
     for _ in range(tries - 1):
         with suppress(httpx.TimeoutException):
             return send()
@@ -25,13 +25,13 @@ def _patiently(send: Callable[[], httpx.Response], tries: int) -> httpx.Response
 
 
 class Api:
-    """Airflow's REST API, with a token of ``user``."""
+    """A client of Airflow's REST API, with a token of ``user``."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self._url, self._login, self._token = url, {"username": user, "password": password}, ""
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request under /api/v2 and return the answer. Raises Refused with Airflow's words."""
+        """Send a request under /api/v2 and return the answer. Raises Refused with Airflow's message."""
         self._token = self._token or self._send("POST", "/auth/token", self._login)["access_token"]
         return self._send(method, f"/api/v2/{path}", body)
 
@@ -39,7 +39,7 @@ class Api:
         headers = {"Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        # Reading may be repeated; a request that changes something has its time at once.
+        # A read may be repeated; a request that changes something is sent once, with a longer timeout.
         seconds, tries = (READ_SECONDS, READ_TRIES) if method == "GET" else (WRITE_SECONDS, 1)
         try:
             with httpx.Client(

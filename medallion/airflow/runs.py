@@ -1,4 +1,4 @@
-"""The runs of a DAG, as a task and the triggerer see them: what a run asks for, which others there are, a new one."""
+"""The runs of a DAG, for tasks and triggers: what a run asks for, which other runs exist, and how to start one."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ class SchedulerRuns:
         self._dag_id, self._run_id = dag_id, run_id
 
     def active(self, run_id: str) -> bool:
-        """Return whether another run of that id is queued or running."""
+        """Return whether run ``run_id``, if it is not this one, is queued or running."""
         return run_id not in ("", self._run_id) and self._any(("queued", "running"), run_ids=[run_id])
 
     def running(self, hours: Collection[str]) -> bool:
@@ -44,12 +44,12 @@ class SchedulerRuns:
         return RuntimeTaskInstance.get_dr_count(self._dag_id, states=[*states], **which) > 0
 
 
-UNTIL = "until"  # the key of a catch-up, beside those of the form
+UNTIL = "until"  # a key of catch-up runs, in addition to those of the form
 SYNONYMS = {"tables": "select", "table": "select", "date": "hour", "logical_date": "hour", "mode": "strategy"}
 
 
 def require_known_keys(conf: Mapping[str, Any] | None, form: Iterable[str]) -> None:
-    """Refuse a configuration with a key that nothing would read: what it asks for would not be done, in silence.
+    """Refuse a configuration with an unknown key, which would otherwise be ignored silently.
 
     Args:
         conf: The configuration that the run was triggered with.
@@ -72,9 +72,9 @@ def require_known_keys(conf: Mapping[str, Any] | None, form: Iterable[str]) -> N
 
 
 def text_of(params: Mapping[str, Any], key: str) -> str | None:
-    """Return what the form has under ``key``, without blanks around it; None where it is empty.
+    """Return the form's text under ``key``, without surrounding blanks; None if it is empty.
 
-    Raises UsageError for what is no text, such as a list.
+    Raises UsageError for a value that is not text, such as a list.
     """
     value = params.get(key)
     if value is None:
@@ -85,9 +85,9 @@ def text_of(params: Mapping[str, Any], key: str) -> str | None:
 
 
 def describe_redo(params: Mapping[str, Any], tables: str | None) -> str:
-    """Begin the note of a run that did something again; empty for one that refreshed an hour.
+    """Return the beginning of the note of a run that restated or reprocessed; empty for an ordinary refresh.
 
-    tables: those that it computed again at the published hour, as a selection without an hour takes them.
+    tables: the tables that a selection without an hour recomputed at the published hour.
     """
     if tables:
         return f"reprocessed {tables} at the published hour; "
@@ -99,23 +99,23 @@ def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
     """Return what a run asks for.
 
     Raises:
-        UsageError: The form's hour is not on the calendar.
+        UsageError: The form's hour is not valid.
     """
     hour, until = requested_hour(params, dag_run), text_of(dag_run.conf or {}, UNTIL)
     if until is not None:
         parse_hour(until)
-    # Compared, not looked up: Airflow's type equals its text, and hashes otherwise.
+    # Compared, not looked up: Airflow's run type equals its text but has a different hash.
     kinds: tuple[tuple[str, Kind], ...] = (("backfill", "backfill"), ("scheduled", "schedule"))
     kind: Kind = next((kind for run_type, kind in kinds if dag_run.run_type == run_type), "person")
     return Request("catch_up" if until else kind, hour, until)
 
 
 def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
-    """Return the hour of the form; else the hour of the schedule; None, for the next, when a person left it open.
+    """Return the form's hour, else the scheduled hour; None, which means the next hour, if a person left it empty.
 
-    In a backfill the form is one for all its runs, and each has an hour of its own.
+    The runs of a backfill share one form, so each takes its scheduled hour instead of the form's.
 
-    Raises UsageError for text that is no hour: nothing that was not parsed gets into a path or a query.
+    Raises UsageError for text that is not an hour, so that only parsed text gets into a path or a query.
     """
     hour = text_of(params, "hour")
     if hour is not None and dag_run.run_type != "backfill":
@@ -127,7 +127,7 @@ def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
 
 
 def start_run(context: Any, hour: str, until: str) -> str:
-    """Have a run start for ``hour``, which goes on to ``until``, as soon as this one has ended; return its id."""
+    """Trigger a run for ``hour`` that catches up to ``until`` and starts once this run has ended; return its id."""
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 

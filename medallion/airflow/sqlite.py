@@ -1,8 +1,8 @@
-"""Only for Airflow metadata in SQLite; other databases are left alone.
+"""Begin savepoints of Airflow's metadata as write transactions in SQLite; other databases are left alone.
 
-Airflow makes each run of a backfill in a savepoint: it reads, then writes. SQLite begins such a transaction as a
-reader, and refuses it as *database is locked*, without waiting, when any other process has written meanwhile. One that
-begins as a writer waits its turn instead.
+Airflow creates each run of a backfill in a savepoint that first reads, then writes. SQLite begins such a transaction as
+a reader, and fails it with *database is locked*, without waiting, if another process has written meanwhile. A
+transaction that begins as a writer waits for its turn instead.
 """
 
 from sqlalchemy import Connection, Engine, event

@@ -1,6 +1,7 @@
-"""Tasks of the DAG: steps of the pipeline, with and without Spark.
+"""The tasks of the DAGs: steps of the pipeline, with and without Spark.
 
-Read by every parse of the DAG file, so it imports neither pyspark nor great_expectations; steps do, when they run.
+Every parse of a DAG file imports this module, so it imports neither pyspark nor great_expectations; steps import them
+when they run.
 """
 
 import logging
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from medallion.pipeline.run import Outcome, Run
 
 LAND = "land_changes"
-HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
-SELECT = "select"  # the key under which it leaves the tables that a selection without an hour takes
-SPARK = ("as set", "submit")  # what a run can ask for: the warm Spark where one is set, or a JVM for each task
+HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # the land task determines the hour; the others read its XCom
+SELECT = "select"  # XCom key of the land task: the tables that a selection without an hour recomputes
+SPARK = ("as set", "submit")  # choices of a run: the warm Spark if one is set, or a JVM for each task
 
 EVERY_DAG: dict[str, Any] = {
     "start_date": datetime(2020, 1, 1, tzinfo=UTC),
@@ -48,7 +49,7 @@ EVERY_DAG: dict[str, Any] = {
     "max_active_runs": 1,
     "default_args": {
         "owner": "data-platform",
-        # A run that has begun goes on before another begins: the later a task, the sooner it gets the slot.
+        # Later tasks get the slot first, so that a run that has begun continues before another begins.
         "weight_rule": "upstream",
         "retries": 2,
         "retry_delay": timedelta(minutes=1),
@@ -58,10 +59,10 @@ EVERY_DAG: dict[str, Any] = {
 
 
 def dag_of(project: Project, name: str, *, pool: str | None = None, **values: Any) -> DAG:
-    """Return the DAG ``name`` of a project, which takes ``values`` as a DAG does; ``default_args`` replace ours.
+    """Return the DAG ``name`` of a project. ``values`` are arguments of DAG; ``default_args`` replace those above.
 
-    pool: of its tasks. It has one slot, for a lake has one writer: runs of a backfill do not count towards
-    max_active_runs.
+    pool: the pool of its tasks. It has one slot because a lake has one writer: max_active_runs alone does not limit
+    the runs of a backfill.
     """
     defaults = values.pop("default_args", EVERY_DAG["default_args"]) | ({"pool": pool} if pool else {})
     return DAG(
@@ -71,10 +72,10 @@ def dag_of(project: Project, name: str, *, pool: str | None = None, **values: An
 
 @task
 def run_here(step: str, layer: str | None, hour: str, root: str, **context: Any) -> str:
-    """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
+    """Run ``step`` in this process, without a JVM, and return the hour.
 
-    root: of the project. Return the hour. The reason of a failure, and of the last step what the run did, becomes the
-    run's note.
+    Applying changes to a table that is too large for this process starts a JVM. root: the root of the project. The
+    reason of a failure becomes the run's note; after the last step, the note says what the run did.
     """
     ti = context["ti"]
     with at(root) as project, noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
@@ -96,11 +97,11 @@ def run_here(step: str, layer: str | None, hour: str, root: str, **context: Any)
 
 
 def run_in_process(step: str, layer: str | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
-    """Run a step of the run that ``context`` is of. Raise what its errors mean to the scheduler."""
+    """Run a step of the run that ``context`` belongs to. Its errors are raised as Airflow's."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.steps import run_step
 
-    # It tells of some two hundred of its own methods each time it is imported.
+    # On import it logs about two hundred of its own methods.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with as_airflow_errors():
         settings = find_project().settings()
@@ -111,7 +112,7 @@ def run_in_process(step: str, layer: str | None, hour: str | None, context: Mapp
 
 
 def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> "Run":
-    """Return what the steps of a run of the scheduler work for."""
+    """Return the ``Run`` of the pipeline for a run of the scheduler."""
     from medallion.pipeline.run import Run
 
     ti, params = context["ti"], context["params"]
@@ -128,7 +129,7 @@ def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> 
 
 @task(task_id="maintain")
 def upkeep(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
-    """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
+    """Do the lake's upkeep in this process; a lake that has not been loaded needs none."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.maintain import Retention, maintain
     from medallion.pipeline.run import Run
@@ -143,7 +144,7 @@ def upkeep(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None
 
 @task(task_id="replay")
 def replay_lines(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
-    """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process; leave a note."""
+    """Replay a feed's quarantined lines of an hour, in a Spark session of this process, and leave a note."""
     from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.inspect.run_summary import run_summary
     from medallion.pipeline import operations
@@ -164,7 +165,7 @@ def replay_lines(root: str, *, params: Any = None, dag_run: Any = None, ti: Any 
 
 @task(task_id="self_check")
 def self_check(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
-    """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
+    """Fail with every problem of the lakehouse: each table that is stale, red or failing."""
     from medallion.inspect.status import lake_status
 
     with at(root) as project, noting_failures(ti), as_airflow_errors():
@@ -175,7 +176,7 @@ def self_check(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = 
 
 
 class RunOnSpark(SparkSubmitOperator):
-    """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
+    """Runs ``step`` on the warm Spark if one is set, else in its own driver on the connection ``spark_default``."""
 
     connection = "spark_default"
 
@@ -197,13 +198,13 @@ class RunOnSpark(SparkSubmitOperator):
             ],
             name=f"{step} {layer} {HOUR}",
             conn_id=self.connection,
-            # A JVM is started on purpose: a warm Spark that is set is not for this driver.
+            # This driver starts a JVM on purpose, so it must not use a warm Spark that is set.
             env_vars={**project.variables(spark_connect=""), "MEDALLION_PROJECT": self._root},
             **kwargs,
         )
 
     def execute(self, context: Any) -> None:
-        """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
+        """Run the step. A missing connection is an error here; the provider's hook would fall back to YARN."""
         from medallion.spark.compiler import compiler_options
         from medallion.spark.configuration import is_local, submit_conf
         from medallion.spark.jars import spark_home
@@ -223,7 +224,7 @@ class RunOnSpark(SparkSubmitOperator):
                 tables = tables_of(Lake.of(settings), settings.extras).queries(self._layer)
                 options = compiler_options(settings, master, tables, context["params"]["strategy"])
                 self.conf = submit_conf(settings, master, options)
-                if is_local(master):  # an empty variable is none, to Spark
+                if is_local(master):  # Spark treats an empty variable as unset
                     ours = {**dict.fromkeys(CLUSTER_FOLDERS, ""), "SPARK_HOME": str(spark_home())}
                     self.env_vars = {**(self.env_vars or {}), **ours}
                 if parent := lineage_parent(context["ti"]):
@@ -231,21 +232,21 @@ class RunOnSpark(SparkSubmitOperator):
             try:
                 super().execute(context)
             except AirflowException as error:
-                # It holds the whole command and output, which the log has already; the last line says what was wrong.
+                # The error repeats the command and output, which are in the log; its last line says what went wrong.
                 reason = f"{self._layer} {self._step} failed in a process of its own: its log says why"
                 raise with_reason(AirflowException(str(error).splitlines()[-1]), reason) from None
 
 
 def policy(step: EventType, layer: str | None, project: Project) -> dict[str, Any]:
-    """What a task of ``step`` does when a try of it fails, as arguments of the task."""
+    """Return the arguments of a task of ``step`` that define what happens when a try fails."""
     record = partial(record_failure, step=step, layer=layer, root=str(project.root))
     return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
 def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None, root: str) -> None:
-    """See to it that a failed try has its row in the event log; one that was killed could not write it.
+    """Ensure that a failed try has its row in the event log, which a killed process could not write.
 
-    A request that was refused is no failure of the step.
+    A refused request is not a failure of the step.
     """
     from medallion.ops.event_log import EventLog, close_lost_step
 
@@ -263,7 +264,7 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | 
 
 
 def spark_master(conn_id: str) -> str:
-    """The master that connection ``conn_id`` names. Raises UsageError when there is no such connection."""
+    """Return the master that connection ``conn_id`` names. Raises UsageError if the connection does not exist."""
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
@@ -271,13 +272,13 @@ def spark_master(conn_id: str) -> str:
             f"no connection is called {conn_id}: add one of type spark whose host is local[*] or spark://host:7077"
         ) from None
     host, port = str(connection.host), connection.port
-    if "://" not in host and (port or connection.conn_type != "spark"):  # given as an address: its scheme is the type
+    if "://" not in host and (port or connection.conn_type != "spark"):  # from a URL: its scheme became the type
         host = f"{connection.conn_type}://{host}"
     return f"{host}:{port}" if port else host
 
 
 def assets(project: Project, tables: Registry, *layers: str) -> list[Asset]:
-    """The tables of ``layers`` as assets, by table name, for others to schedule on."""
+    """Return the tables of ``layers`` as assets, named after the tables, for other DAGs to schedule on."""
     root = project.settings().lake
     lake = Lake(root if "://" in root else Path(root).absolute().as_uri())
     return [
@@ -288,7 +289,7 @@ def assets(project: Project, tables: Registry, *layers: str) -> list[Asset]:
 
 
 def lineage(tables: Registry) -> str:
-    """The graph of tables in Markdown: what each holds, and what it is made from."""
+    """Return the graph of tables in Markdown: what each table holds, and what it is made from."""
     lines: list[str] = []
     for layer in tables.layers:
         lines += ["", f"### {layer.capitalize()}", ""]

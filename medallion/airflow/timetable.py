@@ -1,4 +1,4 @@
-"""The hours of the schedule, and runs that are called by the hour they are for."""
+"""The hourly schedule, with run ids that name the hour of the run."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from medallion.hours import format_hour
 
 
 class Hourly(CronDataIntervalTimetable):
-    """Each hour of UTC, whose run starts when it has ended.
+    """Each hour in UTC; its run starts when the hour has ended.
 
-    The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
+    The plain "@hourly" has data intervals of no length, so its runs would not know which hour they are for.
     """
 
     def __init__(self) -> None:
@@ -21,17 +21,17 @@ class Hourly(CronDataIntervalTimetable):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "Hourly":  # noqa: ARG003 (Airflow's name)
-        """Make it from nothing: it has no settings."""
+        """Return the timetable; it has no settings to restore."""
         return cls()
 
     def serialize(self) -> dict[str, Any]:
-        """Give its settings, of which it has none."""
+        """Return the settings, of which it has none."""
         return {}
 
     def generate_run_id(
         self, *, run_type: DagRunType, run_after: DateTime, data_interval: DataInterval | None, **extra: Any
     ) -> str:
-        """Call a scheduled run by its hour."""
+        """Return a run id that names the hour of a scheduled run."""
         if run_type == DagRunType.SCHEDULED and data_interval is not None:
             return run_type.generate_run_id(suffix=format_hour(data_interval.start))
         return super().generate_run_id(run_type=run_type, run_after=run_after, data_interval=data_interval, **extra)
@@ -39,9 +39,10 @@ class Hourly(CronDataIntervalTimetable):
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """Give the next hour. Only a backfill asks with ``catchup``, and calls its runs by when they may start.
+        """Return the next hour; in a backfill, with ``run_after`` set to the start of the hour instead of its end.
 
-        That is in the past either way: with the start of the hour in place of its end, they are called by their hour.
+        Only a backfill asks with ``catchup``. Its run ids contain ``run_after``, and so name the hour of the run. Both
+        times are in the past, so no run starts too early.
         """
         info = super().next_dagrun_info(
             last_automated_data_interval=last_automated_data_interval, restriction=restriction

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def airflow() -> None:
     """Start and stop an Airflow of this project, on this machine and for it alone.
 
-    It listens on the loopback interface, on the port in MEDALLION_AIRFLOW_PORT (8080), and keeps all it knows in
-    .airflow/, its password too.
+    It listens on the loopback interface, on the port in MEDALLION_AIRFLOW_PORT (8080), and keeps all its
+    state in .airflow/, including its password.
     """
 
 

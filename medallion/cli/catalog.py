@@ -21,7 +21,7 @@ def catalog() -> None:
 def catalog_duckdb(file: Path, number: int | None) -> None:
     """Write FILE, a DuckDB database with a view per table, as of one release.
 
-    Run it again after each release; who has FILE open goes on reading the former release until opening it anew.
+    Run it again after each release. A session that has FILE open reads the former release until it reopens FILE.
 
     \b
       medallion catalog duckdb shop.duckdb
@@ -39,9 +39,9 @@ def catalog_duckdb(file: Path, number: int | None) -> None:
 @click.option("--database", help="Keep the views in this database of the metastore.  [default: of the session alone]")
 @RELEASE
 def catalog_spark(database: str | None, number: int | None) -> None:
-    """Print SQL that gives a Spark with Delta a view per table, as of one release.
+    """Print SQL that creates a view per table in a Spark with Delta, as of one release.
 
-    With a metastore and --database the views are there for all its users.
+    With a metastore and --database, all users of the metastore see the views.
 
     \b
       medallion catalog spark > views.sql && spark-sql -i views.sql

@@ -1,4 +1,4 @@
-"""What the groups of commands share: types of arguments, output as table, JSON or CSV."""
+"""Parts that commands share: argument types, the current lake, and output as a table, JSON or CSV."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Group(click.Group):
-    """A group whose help says in whole sentences what each command does, where click cuts them to one line."""
+    """A group whose help describes each command in a whole sentence, which click would cut to one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence of each command's help."""
@@ -46,22 +46,22 @@ class Hour(click.ParamType[str]):
     name = "hour"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """How help shows it."""
+        """Return the placeholder that the help shows."""
         return "YYYY-MM-DDTHH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The hour as it was given, if it is one."""
+        """Return the hour unchanged. Raises UsageError if it is not an hour."""
         parse_hour(value)
         return str(value)
 
 
 HOUR = Hour()
 STRATEGY = click.Choice(STRATEGIES)
-STEP_NAMES = ("land", "apply", "refresh", "check", "publish", "validate")  # here, as their modules import engines
+STEP_NAMES = ("land", "apply", "refresh", "check", "publish", "validate")  # here, because step modules import engines
 
 
 def listing(*forms: str) -> Callable[[Any], Any]:
-    """The options of a command that lists something: --format with these choices, and --wide."""
+    """Return a decorator that adds the options of a list: --format with the choices ``forms``, and --wide."""
 
     def decorate(command: Any) -> Any:
         wide = click.option(
@@ -87,7 +87,7 @@ def _remember_wide(context: click.Context, _parameter: click.Parameter, value: b
 
 
 def number_list(kind: type) -> Callable[..., Any]:
-    """A callback for an option that takes numbers, separated by commas."""
+    """Return a callback for an option that takes numbers, separated by commas."""
 
     def read(_context: click.Context, _parameter: click.Parameter, value: str) -> list[Any]:
         try:
@@ -99,10 +99,10 @@ def number_list(kind: type) -> Callable[..., Any]:
 
 
 class NumberFrom(click.FloatRange):
-    """A number that is not less than a bound, and neither NaN nor infinite, which compare with nothing."""
+    """A finite number that is not less than a bound. click alone would accept NaN and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Fails for what is none."""
+        """Return the number. Fails for a value that is not a finite number."""
         number: float = super().convert(value, param, ctx)
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -110,7 +110,7 @@ class NumberFrom(click.FloatRange):
 
 
 def settings() -> Settings:
-    """Return the settings of this command, which the environment names; read when first asked for."""
+    """Return the settings of this command, read from the project and the environment on first use."""
     root = click.get_current_context().find_root()
     if root.obj is None:
         root.obj = find_project().settings()
@@ -118,12 +118,12 @@ def settings() -> Settings:
 
 
 def current_lake() -> Lake:
-    """The lake that the environment names."""
+    """Return the lake that the settings name."""
     return Lake.of(settings())
 
 
 def loaded_lake() -> Lake:
-    """The lake that the environment names. Raises UsageError where it has not been loaded."""
+    """Return the lake that the settings name. Raises UsageError if it has not been loaded."""
     from medallion.ops import releases
 
     lake = current_lake()
@@ -135,7 +135,7 @@ def loaded_lake() -> Lake:
 
 
 def current_tables() -> "Registry":
-    """The tables of the lake that the environment names."""
+    """Return the tables of the lake that the settings name."""
     from medallion.ops.lake_tables import tables_of
 
     return tables_of(current_lake(), settings().extras)
@@ -143,7 +143,7 @@ def current_tables() -> "Registry":
 
 @contextmanager
 def open_driver() -> Iterator["Driver"]:
-    """Yield what one command works with; its Spark session, if it started one, ends with it."""
+    """Yield the driver of one command. A Spark session that the command started ends with it."""
     from medallion.pipeline import driver
 
     with driver.open_driver(settings(), report=click.echo) as opened:
@@ -151,7 +151,7 @@ def open_driver() -> Iterator["Driver"]:
 
 
 def new_run_id(command: str) -> str:
-    """Name a run of a command: unique, and sorted by time."""
+    """Return the id of a new run of a command. Ids are unique, and those of a command sort by time."""
     return f"{command}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
 
 
@@ -167,10 +167,10 @@ def show_rows(
 
     Args:
         names: The columns.
-        rows: As many values each.
+        rows: The values of each row, in the order of ``names``.
         form: ``table``, ``csv`` or ``json``.
         notes: Columns whose values may be long; in a table they get lines of their own.
-        optional: Columns that a narrow table leaves out, the first of them first.
+        optional: Columns that a narrow table leaves out, in this order.
     """
     if form == "json":
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -183,19 +183,19 @@ def show_rows(
 
         ranks = {name: rank for rank, name in enumerate(reversed(optional), start=1)}
         columns = [Column(name, ranks.get(name, 0), name in notes) for name in names]
-        # An identifier is no quantity: 26320 can be put into a query, 26,320 cannot.
+        # Identifiers get no thousands separator: 26320 can be pasted into a query, 26,320 cannot.
         ids = {place for place, name in enumerate(names) if name.endswith(("_id", "_number"))}
         shown = [[str(v) if place in ids and v is not None else v for place, v in enumerate(row)] for row in rows]
         print_sheet(Sheet(columns, shown, footer=[counted(len(shown), "row")]))
 
 
 def print_json(content: Any) -> None:
-    """Print JSON; decimals and moments are strings in it, so that none loses a digit."""
+    """Print JSON, with decimals and timestamps as strings so that none loses a digit."""
     click.echo(json.dumps(content, indent=1, default=str))
 
 
 def print_sheet(sheet: "Sheet") -> None:
-    """Print a sheet as wide as the terminal; whole with --wide, and where nothing says how wide the output is."""
+    """Print a sheet as wide as the terminal; in full with --wide, or if the width of the output is unknown."""
     from medallion.cli.sheet import render
 
     is_wide = click.get_current_context().meta.get(_WIDE, False)
@@ -206,7 +206,7 @@ def print_sheet(sheet: "Sheet") -> None:
 
 
 def print_rich(renderable: Any) -> None:
-    """Print a tree of Rich, as wide as the terminal."""
+    """Print a Rich tree as wide as the terminal."""
     from rich.console import Console
 
     console = Console()

@@ -1,4 +1,4 @@
-"""medallion compare: what incremental needs of what full needs, on the project's own tables and hours."""
+"""medallion compare: the cost of incremental relative to full, on the project's own tables and hours."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

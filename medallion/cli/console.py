@@ -1,4 +1,4 @@
-"""What a command says besides its result: warnings, and progress as a bar on a terminal, plain lines elsewhere."""
+"""Output of a command besides its result: warnings, and progress as a bar on a terminal, as plain lines elsewhere."""
 
 import logging
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def configure_logging() -> None:
-    """Have warnings of this package appear on standard error, a line each, as errors do."""
+    """Print warnings of this package to standard error, one line each, as errors are printed."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("medallion: %(message)s"))
     logging.getLogger("medallion").addHandler(handler)
@@ -21,9 +21,9 @@ def configure_logging() -> None:
 
 @contextmanager
 def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
-    """A progress bar; what ``report_to`` has to say is printed above it.
+    """Show a progress bar, and print the messages of ``report_to`` above it. Yield the function that advances it.
 
-    Where the output is not a terminal, each new piece of work is one line instead.
+    If standard error is not a terminal, progress is printed as plain lines instead.
     """
     if not sys.stderr.isatty():
         yield _tenths()
@@ -50,7 +50,7 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
 
 
 def _tenths() -> Advance:
-    """Plain lines, ten at most for long work: a log is not a terminal."""
+    """Return a function that prints progress as plain lines for a log, at most ten of them for long work."""
     reported = -1
 
     def advance(what: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""Commands for who edits tables: preview a query's rows, rebuild what was edited."""
+"""Commands for editing tables: preview the rows of a query, rebuild edited tables."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def preview(name: str, limit: int, diff: bool, form: str) -> None:
     """Show the rows that a table's query gives now, on the inputs that readers have. Nothing is written.
 
-    Also for a query that was edited since the table was built, and for a table that was never built.
-    With --diff, - is before a row as readers have it, and + before it as the query gives it now.
+    This works for a query that was edited since the table was built, and for a table that was never built.
+    With --diff, - marks a row as readers have it, and + marks a row as the query gives it now.
 
     \b
       medallion preview gold_order_status_summary
@@ -86,8 +86,8 @@ def _show(preview: "Preview", limit: int, diff: bool, form: str) -> None:
 def reprocess(select: str, strategy: str) -> None:
     """Rebuild edited tables, and what reads them, at the published hour, and publish a new release of it.
 
-    A table is edited when its query is another than the one that its rows were computed by; so is one
-    that was never built. medallion status names them. The next hour that is refreshed rebuilds them too.
+    A table is edited if its rows were computed by a different query, or if it was never built. medallion
+    status names edited tables. The next hour that is refreshed rebuilds them too.
 
     \b
       medallion reprocess

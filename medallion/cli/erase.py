@@ -1,4 +1,4 @@
-"""medallion erase: persons out of every byte of the lake, and the proof of it."""
+"""medallion erase: remove persons from every byte of the lake, and prove it."""
 
 import sys
 from pathlib import Path
@@ -36,10 +36,11 @@ def erase(
 ) -> None:
     """Erase persons: their rows, all history that has them, and what would bring them back.
 
-    Feeds declare whom a row is about, as subject=. Rows leave Bronze in one change, Silver and Gold follow, are
-    checked and published; then releases, versions, landed files, quarantine, events and reports that have them go. What
-    comes of them later is dropped when it lands. An erasure that was cut short is ended by the next one, or by
-    this command without a subject. The certificate is in <lake>/reports/erasures.
+    Feeds declare whom a row is about, as subject=. Rows about the persons are deleted from Bronze in one change; Silver
+    and Gold are refreshed, checked and published. Then releases, versions, landed files, quarantine, events and reports
+    that contain the persons are removed. Rows about them that arrive later are dropped when they land. An erasure that
+    was interrupted is finished by the next one, or by this command without a subject. The certificate is in
+    <lake>/reports/erasures.
 
     \b
       medallion erase --subject-file persons.txt --dry-run
@@ -65,7 +66,7 @@ def erase(
 
 
 def _subjects_in(file: Path | None) -> list[str]:
-    """The subjects in a file, one on each line. Raises UsageError, which quotes none."""
+    """Return the subjects in a file, one on each line. Raises UsageError, which quotes no subject."""
     from medallion.ingest.erased_subjects import subjects_in
 
     if file is None:

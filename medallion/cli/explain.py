@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def explain(table: str | None, file: Path | None, form: str) -> None:
     """Explain how TABLE is refreshed: what a change touches, what is kept, and why nothing else is done.
 
-    refresh.lock says so of a table that has not changed since; else Spark analyses queries, and runs nothing.
+    The answer for an unchanged table is in refresh.lock; for any other, Spark analyses queries without running them.
     """
     from medallion.project import find_project
 
@@ -82,7 +82,7 @@ def _of_file(tables: "Registry", file: Path) -> "Explanation":
         unknown = [name for name in table.inputs if name not in tables.tables]
     except UnicodeDecodeError:
         raise UsageError(f"{file} is no text in UTF-8") from None
-    except ValueError as error:  # of a brace that nothing closes
+    except ValueError as error:  # an unclosed brace
         raise UsageError(f"{file}: {error}; inputs stand in braces, as {{silver_customers}}") from None
     if unknown:
         raise UsageError(f"{file} reads {unknown[0]}, which is no table; medallion tables lists all there are")
@@ -109,7 +109,7 @@ def _as_table(node: object) -> "Table":
 
 
 def _costs(name: str) -> dict[str, float]:
-    """The seconds that a table took lately, by strategy; nothing where there is no lake."""
+    """Return the median seconds of a table's recent refreshes by strategy; empty if there is no lake."""
     from medallion.refresh.cost import RecentCosts
 
     try:

@@ -1,4 +1,4 @@
-"""A new project that is green at once: two feeds, two tables, a promise, tests, DAGs, a small source."""
+"""A new project that passes its tests at once: two feeds, two tables, a promise, tests, DAGs, a small source."""
 
 import re
 import shlex
@@ -15,10 +15,10 @@ from medallion.errors import UsageError
 from medallion.project import find_template
 from medallion.settings import Settings
 
-_FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the first hour of changes; the snapshot is of before
+_FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the first hour of changes; the snapshot is older
 _HOURS, _DAYS = 3, 7
 _DISTRICTS = ("harbour", "old town", "university")
-_RENAMED = {"gitignore": ".gitignore", "airflowignore": ".airflowignore"}  # a package does not carry hidden files
+_RENAMED = {"gitignore": ".gitignore", "airflowignore": ".airflowignore"}  # packages leave out hidden files
 
 
 @click.command()
@@ -55,7 +55,7 @@ def init(target: Path, form: str) -> None:
 
 
 def write_project(target: Path, name: str, delivery: NewSource) -> None:
-    """Write the template of a project to ``target``, called ``name``, and a source for it, delivered as said."""
+    """Write a new project called ``name`` to ``target``: the template, and a source in the format of ``delivery``."""
     template = find_template()
     for file in sorted(template.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -69,7 +69,7 @@ def write_project(target: Path, name: str, delivery: NewSource) -> None:
 
 
 def _say_delivery(manifest: Path, delivery: NewSource) -> None:
-    """Add to the section of the source what is not the default."""
+    """Add the settings of ``delivery`` that are not defaults to the section [source] of the manifest."""
     lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if line.startswith("path = ")) + 1
     manifest.write_text("".join([*lines[:at], *(f"{line}\n" for line in delivery.manifest), *lines[at:]]), "utf-8")
@@ -81,7 +81,7 @@ def _name_of(target: Path) -> str:
 
 
 def _write_source(folder: Path, delivery: NewSource) -> None:
-    """Write a snapshot of a week of trips, and three hours of changes. It is the same each time."""
+    """Write a snapshot of a week of trips and three hours of changes, with the same content every time."""
     import pyarrow as pa
 
     stations = [
@@ -107,7 +107,7 @@ def _write_source(folder: Path, delivery: NewSource) -> None:
 
 
 def _trips(first: int, start: datetime, hours: int, every: int) -> Iterator[dict[str, Any]]:
-    """Yield trips of ``hours`` from ``start``, the ids from ``first``: ten in each hour that ``every`` comes to."""
+    """Yield ten trips in every ``every``-th of the ``hours`` hours from ``start``, with ids from ``first`` on."""
     from decimal import Decimal
 
     for hour in range(0, hours, every):
@@ -117,7 +117,7 @@ def _trips(first: int, start: datetime, hours: int, every: int) -> Iterator[dict
             minutes = 4 + number * 7 % 40
             yield {
                 "trip_id": number,
-                "station_id": 1 + number % 7,  # the seventh station is not known
+                "station_id": 1 + number % 7,  # the seventh station does not exist
                 "started_at": at,
                 "minutes": minutes,
                 "fare": Decimal(100 + 5 * minutes) / 100,

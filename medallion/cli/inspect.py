@@ -1,4 +1,4 @@
-"""Commands that look: status, tables, events, expectations, query."""
+"""Commands that inspect the lake: status, tables, events, expectations, query, data-docs."""
 
 import csv
 import json

@@ -31,14 +31,14 @@ from medallion.loopback import go_past_proxies
 from medallion.spark.surroundings import own_path
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-BENCHMARK = "bench.cli"  # imported when one of its commands is asked for: it is above the package, and heavy
+BENCHMARK = "bench.cli"  # imported only for its commands: it builds on this package, and is heavy
 
 
 BENCHMARK_COMMANDS = ("bench", "feldera-program")
 
 
 def _has_benchmark() -> bool:
-    """Whether the benchmark is there: it comes with the repository, not with the package."""
+    """Check whether the benchmark is installed: it comes with the repository, not with the package."""
     return find_spec(BENCHMARK.partition(".")[0]) is not None
 
 
@@ -46,11 +46,11 @@ class Commands(Group):
     """The commands of the package, and those of the benchmark where it is installed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, also those that are imported when they are run."""
+        """Return the names of all commands, including those that are imported only when they run."""
         return sorted([*super().list_commands(ctx), *(BENCHMARK_COMMANDS if _has_benchmark() else ())])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name; None where there is none."""
+        """Return the command of that name; None if there is none."""
         if cmd_name in BENCHMARK_COMMANDS and _has_benchmark():
             command: click.Command = getattr(import_module(BENCHMARK), cmd_name.replace("-", "_"))
             return command
@@ -109,13 +109,13 @@ for command in (
 
 def main() -> None:
     """Run the command; errors meant for people become one line on standard error."""
-    code = 1  # of a traceback, which the interpreter prints by itself
+    code = 1  # for an uncaught exception; the interpreter prints its traceback
 
     def leave() -> None:
-        """End the process before the interpreter takes itself apart.
+        """End the process before the interpreter shuts down.
 
-        A thread of Arrow that still waits for the interpreter by then aborts the process: a command that has
-        succeeded would now and then exit with SIGABRT (https://github.com/apache/arrow/issues/34314).
+        A thread of Arrow that still waits for the interpreter then aborts the process, so that a successful command
+        would sometimes exit with SIGABRT (https://github.com/apache/arrow/issues/34314).
         """
         lost = [stream for stream in (sys.stdout, sys.stderr) if not _flush(stream)]
         os._exit(code or len(lost))
@@ -134,7 +134,7 @@ def run(command: Callable[..., Any]) -> int:
         command(standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except SystemExit as end:  # of a command that was told to stop, such as spark-server
+    except SystemExit as end:  # a command was asked to stop, such as spark-server
         return end.code if isinstance(end.code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
         click.echo(error.ctx.get_help() if error.ctx else error.message)
@@ -144,7 +144,7 @@ def run(command: Callable[..., Any]) -> int:
         return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
     except MedallionError as error:
         return _fail(str(error), error.exit_code, getattr(error, "__notes__", ()))
-    except BrokenPipeError:  # whoever reads the output has gone, as in `medallion query ... | head -1`
+    except BrokenPipeError:  # the reader of the output has ended, as in `medallion query ... | head -1`
         return 1
     except Exception as error:
         if (message := _disk_trouble(error) or _jvm_trouble()) is None:
@@ -154,11 +154,11 @@ def run(command: Callable[..., Any]) -> int:
 
 
 def _disk_trouble(error: Exception) -> str | None:
-    """Say of an error that a disk is full, or not open to this account, and what to do; None for any other."""
+    """Return a message that a disk is full, or that a permission is missing, and what to do; None for other errors."""
     number, place = (error.errno, error.filename) if isinstance(error, OSError) else (None, None)
     if number == errno.ENOSPC and place:
         return f"{place}: {os.strerror(errno.ENOSPC)}; free some, then run this again"
-    if os.strerror(errno.ENOSPC) in str(error):  # libraries have errors of their own for it
+    if os.strerror(errno.ENOSPC) in str(error):  # libraries raise their own errors for it
         return f"cannot write: {one_line(error)}; free some space, then run this again"
     if number is None or number not in NOT_ALLOWED:
         return None
@@ -167,7 +167,7 @@ def _disk_trouble(error: Exception) -> str | None:
 
 
 def _jvm_trouble() -> str | None:
-    """Say that the JVM of this process has ended, which whatever was asked of it then fails by; None while it runs."""
+    """Return a message if the JVM of this process has ended, so that every call to it fails; None while it runs."""
     if "pyspark" not in sys.modules:
         return None
     from medallion.spark.own_jvm import end_of_jvm
@@ -176,7 +176,7 @@ def _jvm_trouble() -> str | None:
 
 
 def _flush(stream: TextIO) -> bool:
-    """Write what a stream still holds; False, and a message, where that fails though its reader has not left."""
+    """Flush a stream. If that fails, print a message and return False; a reader that has ended is not a failure."""
     try:
         stream.flush()
     except BrokenPipeError:
@@ -188,6 +188,6 @@ def _flush(stream: TextIO) -> bool:
 
 
 def _fail(message: str, code: int, lines: Iterable[str] = ()) -> int:
-    """Print one line, and below it ``lines`` of another program's own words."""
+    """Print a message as one line, and below it ``lines`` that quote another program. Return the exit code."""
     click.echo("\n".join([f"medallion: {' '.join(message.split())}", *lines]), err=True)
     return code

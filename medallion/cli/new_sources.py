@@ -1,4 +1,4 @@
-"""How the source of a new project is delivered: the same rows in each of the formats that a project may choose."""
+"""The source of a new project: the same rows in each of the formats that a project may choose."""
 
 import csv
 import gzip
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = Mapping[str, Any]
-Change = tuple[Row | None, Row | None]  # a row before and after; None where there is none
+Change = tuple[Row | None, Row | None]  # a row before and after; None if it did not exist
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class NewSource:
-    """One way to deliver. manifest: lines of the section [source], after its path."""
+    """One format of a source. manifest: the lines that follow the path in the section [source]."""
 
     manifest: Sequence[str]
     write_snapshot: Callable[[Path, str, "pa.Table"], None]
@@ -44,7 +44,7 @@ def _insert_delete(folder: Path, feed: str, hour: datetime, changes: Sequence[Ch
 
 
 def _debezium(folder: Path, feed: str, hour: datetime, changes: Sequence[Change]) -> None:
-    """Write change events without schemas, as Kafka Connect's S3 sink names its files."""
+    """Write change events without schemas, in files named as Kafka Connect's S3 sink names them."""
     first = int((hour - datetime(hour.year, hour.month, hour.day, tzinfo=UTC)) / timedelta(hours=1)) * 100
     events = []
     for number, (before, after) in enumerate(changes):
@@ -75,7 +75,7 @@ def _delta_table(folder: Path, feed: str, rows: "pa.Table") -> None:
     path = folder / "tables" / feed
     path.parent.mkdir(parents=True, exist_ok=True)
     write_deltalake(str(path), rows)
-    _date(path, 0, _EPOCH)  # before every hour: no commit is earlier than the one before it
+    _date(path, 0, _EPOCH)  # before every hour, as commits must be in order of time
 
 
 def _delta_commit(folder: Path, feed: str, hour: datetime, changes: Sequence[Change]) -> None:
@@ -97,7 +97,7 @@ def _delta_commit(folder: Path, feed: str, hour: datetime, changes: Sequence[Cha
 
 
 def _date(table: Path, version: int, moment: datetime) -> None:
-    """Have the entry of a commit say that it was made at ``moment``."""
+    """Set the timestamp in the log entry of a commit to ``moment``."""
     entry = table / "_delta_log" / f"{version:020}.json"
     actions = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines()]
     for info in (action["commitInfo"] for action in actions if "commitInfo" in action):

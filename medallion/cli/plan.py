@@ -1,4 +1,4 @@
-"""medallion plan: how each table of the project is refreshed, as Spark reads its query."""
+"""medallion plan: how each table of the project is refreshed, derived from Spark's analysis of its query."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, anew: bool, form: str) -> None:
     """Show how each table is refreshed, as derived from its query, and why; or what a refresh would do.
 
-    Spark analyses the queries of a project whose tables have changed since refresh.lock was written, and nothing is
-    run. What cannot be proven right is not chosen; medallion explain TABLE says why.
+    If tables have changed since refresh.lock was written, Spark analyses the queries without running any. A method
+    that cannot be proven right is not chosen; medallion explain TABLE says why.
     """
     if hour or is_next:
         _show_forecast(hour, form)
@@ -40,7 +40,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
 
     project = find_project()
     every, path = project.registry(extras=True), project.root / NAME
-    for layer in project.layers:  # a promise on a table that is not there is said here as well
+    for layer in project.layers:  # this also reports promises on missing tables
         require_no_personal_columns(every, project.suite(layer), layer)
     former = text = _text_of(path)
     if anew or not former or not is_derived_from(graph_of(every), path):
@@ -90,7 +90,7 @@ def _show_forecast(hour: str | None, form: str) -> None:
 
 
 def _line(entry: "Entry") -> str:
-    """Say how a table is refreshed; of one that is recomputed, where each other way's reason is found."""
+    """Return how a table is refreshed; for a full recompute, also where to read why no other method was chosen."""
     from medallion.model.methods import Full
 
     more = f"; medallion explain {entry.table} says why" if isinstance(entry.method, Full) and entry.refused else ""
@@ -102,7 +102,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _drift(former: str, text: str) -> str:
-    """The tables whose line is another one, with how they are refreshed now where that has changed."""
+    """Return the tables whose entries differ, with the new refresh method of each where the method differs."""
     from medallion.model.refresh_lock import readable_entries
 
     old, new = readable_entries(former), readable_entries(text)
@@ -119,7 +119,7 @@ def _change(old: object, new: object) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """The lock's text; none where it cannot be read, as it is written again then."""
+    """Return the text of refresh.lock; empty if it cannot be read, because it is then written again."""
     from medallion.model.refresh_lock import lock_lines
 
     try:
@@ -129,7 +129,7 @@ def _text_of(path: Path) -> str:
 
 
 def _known(path: Path) -> "Mapping[str, Proof]":
-    """What was proven before; nothing where the lock cannot be read, or was edited by hand."""
+    """Return the proofs in refresh.lock; empty if it cannot be read, or was edited by hand."""
     from medallion.model.refresh_lock import read_lock
 
     try:

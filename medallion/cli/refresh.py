@@ -1,4 +1,4 @@
-"""Commands that write: load, refresh, follow, one step, upkeep."""
+"""Commands that write: load, refresh, follow, one step, maintain, adopt and discard."""
 
 from typing import Any
 
@@ -132,7 +132,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 
     loaded_lake()
     with open_driver() as driver:
-        # A look at a bucket costs requests, at a folder nothing.
+        # Listing a bucket costs requests; listing a folder costs nothing.
         poll = max(1.0, settle) if in_bucket(driver.settings.source) else max(0.1, min(1.0, settle / 4))
         pace = following.Pace(settle, every, poll)
         driver.report = lambda _: None

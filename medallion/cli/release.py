@@ -1,4 +1,4 @@
-"""Commands about what readers see."""
+"""Commands for published releases, which are what readers see."""
 
 import click
 

@@ -1,7 +1,7 @@
-"""Rows for people, laid out for the width of their terminal: no value is ever cut.
+"""Lay out rows for people in the width of their terminal, without ever cutting a value.
 
-Columns that do not fit are left out, the least important first, and named below the rows. Where even the rest does not
-fit, or where no column may be left out, each row becomes a block with one line per column.
+Columns that do not fit are left out, the least important first, and named below the rows. If the remaining columns do
+not fit either, or if no column may be left out, each row becomes a block with one line per column.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ _COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped"
 class Column:
     """A column of a sheet.
 
-    rank: 0 for a column that is always shown; of the others the highest rank goes first. note: its values, which may
-    be long, get lines of their own below the row.
+    rank: 0 for a column that is always shown; of the others, the highest rank is left out first. note: whether its
+    values, which may be long, get their own lines below the row.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Sheet:
 
 
 def render(sheet: Sheet, width: int | None) -> Iterator[str]:
-    """Yield the lines of a sheet, at most ``width`` cells wide; None for as wide as it takes."""
+    """Yield the lines of a sheet, at most ``width`` cells wide; None means no limit."""
     for line in sheet.title:
         yield from _fold(line, width)
     columns = [place for place, column in enumerate(sheet.columns) if not column.note]
@@ -56,7 +56,7 @@ def render(sheet: Sheet, width: int | None) -> Iterator[str]:
 
 
 def text_of(value: Any) -> str:
-    """Write a value for people: a null as a dash, thousands apart, control characters escaped."""
+    """Return a value as text for people: a null as a dash, thousands separated, control characters escaped."""
     if value is None or value == "":
         return "-"
     if isinstance(value, datetime):
@@ -68,7 +68,7 @@ def text_of(value: Any) -> str:
 
 
 def _columns_that_fit(sheet: Sheet, columns: Sequence[int], width: int | None) -> list[int]:
-    """The columns to show side by side; none when the rows have to become blocks."""
+    """Return the columns to show side by side; none if the rows must become blocks."""
     shown = [*columns]
     while width is not None and sum(_width(sheet, place) for place in shown) + len(GAP) * (len(shown) - 1) > width:
         least = max(reversed(shown), key=lambda place: sheet.columns[place].rank)
@@ -83,7 +83,7 @@ def _width(sheet: Sheet, place: int) -> int:
 
 
 def _table(sheet: Sheet, shown: Sequence[int], width: int | None) -> Iterator[str]:
-    """Rows below each other, numbers to the right, the notes of a row below it."""
+    """Yield the lines of a table, with numbers aligned to the right and the notes of each row below it."""
     widths = {place: _width(sheet, place) for place in shown}
     to_right = {place: _is_number(sheet, place) for place in shown}
 
@@ -107,7 +107,7 @@ def _table(sheet: Sheet, shown: Sequence[int], width: int | None) -> Iterator[st
 
 
 def _blocks(sheet: Sheet, width: int | None) -> Iterator[str]:
-    """A block of lines per row: the name of each column, and its value."""
+    """Yield a block of lines per row: the name of each column, and its value."""
     longest = max(cell_len(column.name) for column in sheet.columns)
     for number, row in enumerate(sheet.rows, start=1):
         yield click.style(f"── row {number} ──", bold=True)

@@ -1,4 +1,4 @@
-"""The sheets of status, tables and events: what of the logs a person reads first, and what goes where it is narrow."""
+"""The sheets of status, tables and events: their columns, and which of them a narrow terminal leaves out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -117,7 +117,7 @@ def tables_sheet(status: LakeStatus) -> Sheet:
 
 
 def events_sheet(rows: Sequence[EventRow]) -> Sheet:
-    """Lay out rows of the event log; an error or a note of a step is shown whole."""
+    """Lay out rows of the event log; the error or note of a step is shown in full."""
     laid_out = [
         (
             f"{row.event_timestamp:%m-%d %H:%M:%S}",
@@ -139,14 +139,14 @@ def events_sheet(rows: Sequence[EventRow]) -> Sheet:
 
 
 def lineage_tree(tables: Registry, root: str) -> dict[str, Any]:
-    """What a table is computed from, down to Bronze: its name, its refresh method, and its inputs likewise."""
+    """Return the lineage of a table down to Bronze: its name, its refresh method, and the same of each input."""
     table = tables[root]
     inputs = [lineage_tree(tables, name) for name in table.inputs]
     return {"table": table.name, "mode": table.refresh_method, "inputs": inputs}
 
 
 def draw_tree(lineage: Mapping[str, Any]) -> "Tree":
-    """Draw a ``lineage_tree``; what was drawn once already is not drawn again."""
+    """Draw a ``lineage_tree``; the inputs of a table that occurs twice are drawn only once."""
     from rich.tree import Tree
 
     seen: set[str] = set()
@@ -165,7 +165,7 @@ def draw_tree(lineage: Mapping[str, Any]) -> "Tree":
 
 
 def _with_age_by_clock(status: LakeStatus, sheet: Sheet) -> Sheet:
-    """Leave the age out for a history that is replayed: it says when the history was recorded."""
+    """Leave out the age for a replayed history, where it only says when the history was recorded."""
     if status.goes_with_clock:
         return sheet
     shown = [place for place, column in enumerate(sheet.columns) if column.name != "age"]

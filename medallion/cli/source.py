@@ -1,4 +1,4 @@
-"""Commands about the source, with those that the project brings to make one."""
+"""Commands for the source, including those of the project's own generator."""
 
 import re
 import sys
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class SourceCommands(Group):
-    """The commands of the project's own generator, where medallion.toml names one."""
+    """The commands for a source, and those of the project's generator if medallion.toml names one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name every command, sorted."""
+        """Return the names of all commands, sorted."""
         return sorted([*super().list_commands(ctx), *_of_project()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name; None where there is none."""
+        """Return the command of that name; None if there is none."""
         return super().get_command(ctx, cmd_name) or _of_project().get(cmd_name)
 
 
@@ -38,7 +38,7 @@ def source() -> None:
 @source.command("check")
 @click.option("--hour", type=HOUR, help="The hour to decode. Without it: the newest whole one of each feed.")
 def check(hour: str | None) -> None:
-    """Say what the source has of each feed, and decode one hour; nothing is written to the lake.
+    """Show what the source has for each feed, and decode one hour; nothing is written to the lake.
 
     Prints where its files are, which hours are whole, the first change decoded, what would be rejected and why, and
     whether its snapshot fits. Exit code 1 where a snapshot or an hour would be refused.
@@ -57,7 +57,7 @@ def check(hour: str | None) -> None:
 
 
 def _lines_of(found: "SourceCheck") -> Iterator[str]:
-    """Yield a check of a source line by line."""
+    """Yield the lines of the report of a source check."""
     span = counted(len(found.whole), "whole hour") + (f", {found.whole[0]} to {found.whole[-1]}" if found.whole else "")
     yield f"{found.root}: {span}"
     yield from (f"  waiting {hour}: {why}" for hour, why in found.waiting.items())
@@ -88,7 +88,7 @@ def infer(feed: str) -> None:
     \b
       medallion source infer customers > spark_jobs/bronze/customers.py
 
-    Keys are those that deletions name, types and NOT NULL what the values are; comments say what is a guess.
+    Keys are the columns that deletions name. Types and NOT NULL follow from the values. Comments mark guesses.
     """
     from medallion.ingest.source import open_source
     from medallion.inspect.source_inference import infer_declaration
@@ -106,7 +106,7 @@ def infer(feed: str) -> None:
 def _of_project() -> dict[str, click.Command]:
     try:
         project = find_project()
-    except UsageError:  # the help is shown anywhere
+    except UsageError:  # the help also works outside a project
         return {}
     if project.generator is None:
         return {}

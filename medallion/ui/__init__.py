@@ -1,1 +1,1 @@
-"""Pages as functions of the logs; knows no scheduler."""
+"""Pages as functions of the logs. This package is independent of the scheduler."""

@@ -1,4 +1,4 @@
-"""The report of a benchmark: one's own where there is one, else the one that ships with the project."""
+"""The page of the benchmark report: the lake's own report if it exists, else the one that ships with the project."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ class BenchmarkReport:
 
 
 def find_report(lake: Lake, shipped: Path = SHIPPED) -> BenchmarkReport | None:
-    """The report to show; None where this installation came without one."""
+    """Return the report to show; None if there is no own report and none ships with this installation."""
     if lake.benchmark.is_file():
         return BenchmarkReport(lake.benchmark, is_own=True)
     return BenchmarkReport(shipped, is_own=False) if shipped.is_file() else None
 
 
 def benchmark_page(lake: Lake, shipped: Path = SHIPPED) -> str:
-    """The page around the report: on which machine it was made, and the command for one of your own."""
+    """Render the page around the report: the machine that it was made on, and the command to make your own."""
     report = find_report(lake, shipped)
     measures: Mapping[str, Any] = read_json(report.file.parent / "measures.json") or {} if report else {}
     machine = measures.get("machine", {})

@@ -1,4 +1,4 @@
-"""The page of expectations over the last checks, table by table: what failed first."""
+"""The page of expectations over the last checks, table by table, with failures first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PASSED = ("table", "layer", "expectations", "rows, check by check")
 
 @dataclass(frozen=True)
 class Group:
-    """The expectations of one table. status: the worst of them; rows: its volume, in words and as bars."""
+    """The expectations of one table. status: the worst status. rows, bars: the row counts, in words and as bars."""
 
     table: str
     layer: str
@@ -35,9 +35,9 @@ class Group:
 
 
 def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str = "") -> str:
-    """The tables with expectations that did not pass, then the others in a list; one table with each of its own.
+    """Render the tables with expectations that did not pass, then a list of the others, or one table in full.
 
-    status, table, layer: only groups of that kind, empty for all.
+    status, table, layer: filters of the tables, empty for all.
     """
     known = trends(lake)
     if not known:
@@ -88,7 +88,7 @@ def _group(table: str, own: Sequence[Trend], row_counts: Mapping[str, int] | Non
 
 
 def _list_passed(groups: Sequence[Group]) -> Grid:
-    """The tables of which every expectation passed, each with the way to its own."""
+    """List the tables whose expectations all passed, each with a link to its expectations."""
     rows = [
         (
             Link(group.table, f"expectations?table={group.table}"),
@@ -101,7 +101,7 @@ def _list_passed(groups: Sequence[Group]) -> Grid:
 
 
 def describe_volume(own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> str:
-    """How many rows a table has, what was expected where they jump, and the bound that is declared."""
+    """Describe a table's number of rows, the expected number if it jumped, and declared bounds."""
     by_meaning = {trend.expectation: trend.last.observed for trend in own}
     rows = by_meaning.get(ROW_COUNT_IN_HISTORY) or (f"{[*row_counts.values()][-1]:,} rows" if row_counts else "")
     bounds = [meaning for meaning in by_meaning if meaning.startswith(ROW_COUNT_BOUND)]
@@ -133,7 +133,7 @@ def _row(trend: Trend) -> Sequence[Any]:
 
 
 def draw_checks(trend: Trend) -> Bars:
-    """A bar for each check of an expectation, oldest first, as high as the share of records that failed."""
+    """Draw a bar for each check of an expectation, oldest first; its height shows the share of failed records."""
     number = len(trend.checks)
     failed = sum(check.status != "succeeded" for check in trend.checks)
     label = f"{failed} of {number} did not pass" if failed else f"{number} passed"
@@ -142,7 +142,7 @@ def draw_checks(trend: Trend) -> Bars:
 
 def _bar(check: Judged) -> tuple[float, str, str]:
     whole = (check.passed or 0) + (check.failed or 0)
-    # Of a table as a whole no single record fails.
+    # An expectation about a table as a whole has no failed records.
     share = (check.failed or 0) / whole if check.failed and whole else float(check.status != "succeeded")
     height = 2 if not share else max(5, round(TALL * share**0.3))
     verdict = "no verdict" if check.failed is None else f"{check.failed:,} of {whole:,} records failed"

@@ -1,17 +1,17 @@
-"""The tables as boxes in columns, each to the right of all that it reads: places only, a template draws them."""
+"""The layout of the lineage: tables as boxes in columns, each to the right of its inputs. A template draws it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from medallion.model.registry import Registry
 
-HEIGHT, ROW, GAP, TOP = 26, 36, 48, 28  # pixels: of a box, from box to box, between columns, above the first box
-LETTER, PADDING = 7.0, 16  # pixels of a letter at most, and of what is free in a box beside its text
+HEIGHT, ROW, GAP, TOP = 26, 36, 48, 28  # pixels: of a box, from box to box, between columns, above boxes
+LETTER, PADDING = 7.0, 16  # pixels: of the widest letter, and of free space beside the text
 
 
 @dataclass(frozen=True)
 class Box:
-    """A table's place in the drawing, in pixels; classes: how it looks."""
+    """A table's place in the drawing, in pixels; classes: its CSS classes."""
 
     name: str
     x: int
@@ -23,14 +23,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """From a table to one that reads it."""
+    """A line from a table to one that reads it."""
 
     start: Box
     end: Box
 
     @property
     def curve(self) -> str:
-        """The path, in SVG's words."""
+        """The path in SVG syntax."""
         a, b = self.start.x + self.start.width, self.end.x
         y, z = self.start.y + HEIGHT // 2, self.end.y + HEIGHT // 2
         middle = (a + b) // 2
@@ -39,7 +39,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Head:
-    """What stands above a column."""
+    """The heading of a column."""
 
     text: str
     x: int
@@ -47,7 +47,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Graph:
-    """The drawing; chosen: the table whose neighbours are lit."""
+    """The drawing. chosen: the table whose neighbours are highlighted."""
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
@@ -58,7 +58,7 @@ class Graph:
 
 
 def lineage_graph(tables: Registry, classes: Mapping[str, str], chosen: str | None = None) -> Graph:
-    """The drawing of ``tables``; classes: by table, such as ``failed stale``. Layers do not share a column."""
+    """Lay out ``tables``; layers do not share a column. classes: CSS classes by table, such as ``failed stale``."""
     columns: list[list[str]] = []
     heads = []
     for layer in tables.layers:

@@ -1,4 +1,4 @@
-"""Plots of a page as SVG, in the colours of its theme. Nothing is loaded from elsewhere."""
+"""Plots of a page as SVG, in the colours of its theme. They load nothing from other hosts."""
 
 import io
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.0  # inches: texts can be read where it is shown narrower than that
-MAX_GAP = 24  # hours that a gap is wide at most: a week without any shall not squeeze all others
-SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # on a light and on a dark page
+WIDTH = 7.0  # inches; text stays readable when a plot is shown narrower
+MAX_GAP = 24  # hours; longer gaps are drawn this wide, so that they do not squeeze the rest
+SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # readable on light and dark pages
 
 
 def make_figure(
     height: float, names: Sequence[str] = (), above: float = 0.15, below: float = 0.55
 ) -> "tuple[Figure, Axes]":
-    """An empty plot, as wide as a page; height, and what is left free above and below, in inches.
+    """Return an empty plot as wide as a page. height, above, below: its height and its margins, in inches.
 
-    names: what is written beside the vertical axis. The space for it is reckoned here: matplotlib's own layouts draw
-    everything twice to find out.
+    names: the labels of the vertical axis. Their space is calculated here, because matplotlib's own layouts draw
+    everything twice to measure it.
     """
     from matplotlib.figure import Figure
 
@@ -38,12 +38,12 @@ def make_figure(
 
 
 def add_legend(axes: "Axes", columns: int) -> None:
-    """A legend above the plot, where it hides nothing."""
+    """Add a legend above the plot, where it hides nothing."""
     axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
 
 
 def to_svg(figure: "Figure", alt: str) -> Markup:
-    """The plot as part of a page; what would be black has the colour of its text."""
+    """Return the plot as part of a page, with black replaced by the page's text colour."""
     from matplotlib import rc_context
 
     text = io.StringIO()
@@ -55,7 +55,7 @@ def to_svg(figure: "Figure", alt: str) -> Markup:
 
 
 def hour_places(hours: Sequence[str]) -> list[int]:
-    """Return where each hour stands on an axis: beside the one before it, or after a gap where hours are missing."""
+    """Return the place of each hour on an axis: next to the hour before it, or after a gap if hours are missing."""
     places: list[int] = []
     for number, hour in enumerate(hours):
         missing = hour_number(hour) - hour_number(hours[number - 1]) - 1 if number else 0
@@ -64,7 +64,7 @@ def hour_places(hours: Sequence[str]) -> list[int]:
 
 
 def plot_over_hours(what: str, hours: Sequence[str], values: Sequence[float | None]) -> Plot:
-    """A line of one value by hour, oldest first, broken where hours are missing or have no value."""
+    """Plot a line of one value by hour, oldest first, broken where hours are missing or have no value."""
     known = [(hour, value) for hour, value in zip(hours, values, strict=True) if value is not None]
     figure, axes = make_figure(2.0, below=0.6)
     places = hour_places([hour for hour, _ in known])

@@ -1,4 +1,4 @@
-"""What is kept aside: lines that could not be applied, with hour and reason, and how they are replayed."""
+"""The page of the quarantine: lines that could not be applied, with hour and reason, and how to replay them."""
 
 import json
 from urllib.parse import quote
@@ -16,7 +16,7 @@ LINES = ("hour", "file", "line", "reason", "as it came")
 
 
 def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = "") -> str:
-    """How much is kept aside and why; feed, hour: those whose lines are shown. Raises UsageError for no feed."""
+    """Render what is in quarantine and why. feed, hour: show lines of these. Raises UsageError for an unknown feed."""
     counts = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
     rows = [
         (

@@ -1,4 +1,4 @@
-"""Published releases: listed, compared, and which of them readers can be given back."""
+"""The page of published releases: list them, compare two, and roll back to one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ COLUMNS = ("release", "hour", "published (UTC)", "strategy", "tables", "note", "
 
 
 def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None, table: str = "") -> str:
-    """The releases that are kept; old, new: two that are compared; table: the one whose differing rows are shown.
+    """Render the kept releases. old, new: two releases to compare. table: the table whose differing rows are shown.
 
-    Raises UsageError for a release or a table that there is not.
+    Raises UsageError for a release or table that does not exist.
     """
     retained = releases.read_all(lake)
     if not retained:

@@ -1,4 +1,4 @@
-"""The validation reports of every run, layer by layer: what is red first, then the newest."""
+"""The page of the validation reports of every run, layer by layer: red runs first, then the newest."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "status", "sta
 
 
 def reports_page(lake: Lake, files: str = "reports/file") -> str:
-    """One row per run, one column per layer. files: where the page finds the report folder, relative to itself."""
+    """Render one row per run and one column per layer. files: the report folder, relative to the page."""
     runs = runs_of(event_log.read(lake, event_log.RECENT, COLUMNS))
     title = "Validation reports"
     if not runs:
@@ -46,7 +46,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
 
 
 def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
-    """The newest report of the check task ``task_id`` (``silver.check``) of a run, if there is one."""
+    """Return a run's newest report of the check task ``task_id``, such as ``silver.check``; None if there is none."""
     layer, _, step = task_id.partition(".")
     if step != "check":
         return None
@@ -55,7 +55,7 @@ def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
 
 
 def runs_of(rows: Sequence[EventRow]) -> dict[str, list[EventRow]]:
-    """The steps of each run that checks were part of, in order of time."""
+    """Return the steps, in order of time, of each run that applied changes, refreshed tables or checked them."""
     runs: dict[str, list[EventRow]] = {}
     for row in rows:
         if row.table_name is None and row.event_type in {"land", "apply", "refresh", "check", "publish"}:
@@ -64,7 +64,7 @@ def runs_of(rows: Sequence[EventRow]) -> dict[str, list[EventRow]]:
 
 
 def last_check(run: Sequence[EventRow], layer: str) -> tuple[str, str | None]:
-    """How the last check of a layer ended, and its report; ``not checked`` where there was none."""
+    """Return the status and the report of a layer's last check; ``not checked`` and None if there was none."""
     for row in reversed(run):
         if row.event_type == "check" and row.layer == layer and row.table_name is None:
             return row.status, row.details.get("report")
@@ -76,12 +76,12 @@ def _red_and_new(layers: Sequence[str], run: Sequence[EventRow]) -> tuple[bool, 
 
 
 def _inside(report: str) -> str:
-    """The name of a report in the report folder: its hour's folder, and its own name."""
+    """Return the name of a report in the report folder: the folder of its hour, and the file's name."""
     return "/".join(PurePosixPath(report).parts[-2:])
 
 
 def report_file(lake: Lake, name: str) -> Place | None:
-    """A file of the report folder; None for whatever is not one, or lies outside of it."""
+    """Return a file of the report folder; None if it is not a file, or lies outside of the folder."""
     folder = lake.reports
     if isinstance(folder, S3Path):
         plain = name and not {"", ".", ".."} & set(name.split("/"))

@@ -1,4 +1,4 @@
-"""What the pipeline makes: the numbers of the newest release at a glance, and each table from Gold on, on demand."""
+"""The page of results: the numbers of the newest release at a glance, and each table from Gold on, on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 PARTIAL = "Hollow: a period that the data may cover in part only."
 NOTHING = "Nothing is published yet: run medallion load, then trigger hourly_refresh."
-SPARK_WIDTH, SPARK_HEIGHT = 220, 44  # pixels of a small picture
-FLAT = 0.0005  # a smaller share is no change to speak of
+SPARK_WIDTH, SPARK_HEIGHT = 220, 44  # pixels of a sparkline
+FLAT = 0.0005  # a smaller relative change is shown as no change
 
 
 @dataclass(frozen=True)
 class Card:
-    """A table at a glance. bars: x, y, width and height of each in the small picture; line: the points of one."""
+    """A table at a glance. bars: x, y, width and height of the bars of its sparkline. line: the points of a line."""
 
     table: str
     title: str
@@ -45,7 +45,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Section:
-    """One table on the page. lead: the first sentence of its documentation. note: how to read the picture."""
+    """One table on the page. lead: the first sentence of its documentation. note: how to read the plot."""
 
     name: str
     title: str
@@ -57,13 +57,13 @@ class Section:
 
 
 def results_page(lake: Lake, tables: Registry, table: str = "", currency: str = "USD") -> str:
-    """The numbers of the newest release, or one of its tables from Gold on.
+    """Render the numbers of the newest release, or one of its tables from Gold on.
 
     Args:
         lake: The lake.
-        tables: Those that it has.
-        table: The one that is shown; empty for all at a glance.
-        currency: Of amounts.
+        tables: The tables of the lake.
+        table: The table to show; empty for all at a glance.
+        currency: The currency of amounts.
 
     Raises:
         UsageError: There is no such table.
@@ -74,7 +74,7 @@ def results_page(lake: Lake, tables: Registry, table: str = "", currency: str = 
     published = published_tables(release, tables)
     chosen = next((node for node in published if node.name == table), None)
     if table and chosen is None:
-        tables[table]  # which says what there is
+        tables[table]  # raises UsageError, which names the known tables
         return render_notice("Results", f"{table} is no table of release {release.release_id} from Gold on.", "results")
     retained = releases.read_all(lake)
     earlier = compared_release(release, retained)
@@ -97,7 +97,7 @@ def results_page(lake: Lake, tables: Registry, table: str = "", currency: str = 
 def _cards(
     lake: Lake, release: releases.Release, earlier: releases.Release | None, tables: Sequence[Table], currency: str
 ) -> tuple[list[Card], list[str]]:
-    """The numbers of the tables that have a chart, and why some cannot be read."""
+    """Return the cards of the tables that have a chart, and the errors of those that cannot be read."""
 
     def read(table: Table) -> Headline | str | None:
         try:
@@ -137,7 +137,7 @@ def _card(headline: Headline, currency: str) -> Card:
 
 
 def _table_list(release: releases.Release, earlier: releases.Release | None, tables: Sequence[Table]) -> Grid:
-    """Every table with its rows, and their change."""
+    """List every table with its number of rows, and how much that changed."""
     rows = []
     for table in tables:
         now = release.row_counts.get(table.name)
@@ -162,7 +162,7 @@ def _section(result: TableResult, currency: str) -> Section:
 
 
 def sample_grid(sample: Sample, table: str, keys: Sequence[str] = (), currency: str = "USD") -> Grid:
-    """The rows of a sample, with the whole table as CSV."""
+    """Return the rows of a sample, with a link to the whole table as CSV."""
     numbers = {place for place, kind in enumerate(sample.types) if kind.startswith(_NUMBERS)}
     caption = f"{len(sample.rows)} rows of {table}"
     columns = [
@@ -180,12 +180,12 @@ def sample_grid(sample: Sample, table: str, keys: Sequence[str] = (), currency: 
 
 
 _HOLLOW: dict[str, Any] = {"marker": "o", "mfc": "none", "ls": "none"}
-MAX_MARKED_POINTS = 8  # of a line that each have a tick of their own
+MAX_MARKED_POINTS = 8  # a line of at most this many has a tick at each point
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL", "FLOAT", "HUGEINT", "SMALLINT", "TINYINT", "NUMBER")
 
 
 def draw(chart: Chart, series: Series, table: str, currency: str = "USD") -> Plot:
-    """The picture of a table, in words and as a table as well."""
+    """Draw the chart of a table, with its description in words and its data as a table."""
     return _draw(chart, tuple(series.names), tuple(series.points), series.partial, (table, currency))
 
 
@@ -223,7 +223,7 @@ def _draw(
 
 
 def _draw_lines(axes: "Axes", names: Sequence[str], points: Sequence[tuple[Any, ...]], partial: frozenset[int]) -> None:
-    """Draw a line through the points of whole periods; others stand by themselves."""
+    """Draw a line through the points of whole periods; points of partial periods are drawn apart from it."""
     has_dates = all(isinstance(point[0], date) for point in points)
     places = [point[0] for point in points] if has_dates else [*range(len(points))]
     whole = [place for place in range(len(points)) if place not in partial]

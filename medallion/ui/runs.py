@@ -1,4 +1,4 @@
-"""Every run in figures, what it cost, and full beside incremental for each hour."""
+"""The page of runs: figures and cost of each run, and full beside incremental for each hour."""
 
 from collections.abc import Collection, Sequence
 from urllib.parse import quote
@@ -13,8 +13,8 @@ from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 from medallion.ui.timings import COLOURS, first_moment
 
 SHOWN = 100  # runs
-PLOTTED = 48  # hours, the newest
-ESTIMATED = 0.5  # how opaque a bar is that was not measured: plain on a dark page too
+PLOTTED = 48  # newest hours
+ESTIMATED = 0.5  # opacity of a bar that was not measured; visible on a dark page too
 PRICE = 0.05  # of a core-hour
 
 
@@ -26,9 +26,9 @@ def runs_page(
     running: Collection[str] = (),
     currency: str = "USD",
 ) -> str:
-    """The runs for the hours from ``since`` to ``until``, empty for those of the newest 7 days in the event log.
+    """Render the runs of the hours from ``since`` to ``until``; without ``since``, of the log's newest 7 days.
 
-    price: of a core-hour, in ``currency``. running: the ids of the runs at work now.
+    price: the price of a core-hour, in ``currency``. running: the ids of the runs that are running now.
     """
     rows = event_log.read(lake, first_moment(since), COLUMNS)
     runs = run_history(row for row in rows if row.hour and since <= row.hour <= (until or "9"))

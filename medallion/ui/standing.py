@@ -1,4 +1,4 @@
-"""Where the lake stands beside its source: what is pending, and what holds up the next hour."""
+"""The state of the lake compared with its source: which hours are pending, and what blocks the next one."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class AtWork:
-    """A run that refreshes now. step: the one that holds the writer lock, with since when; None between two tasks."""
+    """A run that refreshes now. step: the step that holds the writer lock, and since when; None between two tasks."""
 
     run_id: str
     hour: str | None
@@ -25,11 +25,11 @@ class AtWork:
 
 @dataclass(frozen=True)
 class Standing:
-    """The lake beside its source.
+    """The state of the lake compared with its source.
 
-    status: of the lake; tables are stale only in a lake that is refreshed as hours pass. pending: hours that the
-    source has and the lake lacks. blocked: the hour that later ones wait for. source_error: why the source could not be
-    listed. hours: what became of each. at_work: the run that is refreshing an hour.
+    status: the status of the lake; tables are stale only in a lake that is refreshed in real time. pending: hours that
+    the source has and the lake lacks. blocked: the hour that later hours wait for. source_error: why the source could
+    not be listed. hours: the outcome of each hour. at_work: the run that is refreshing an hour.
     """
 
     status: LakeStatus
@@ -46,16 +46,16 @@ class Standing:
         return self.pending[-1] if self.pending else self.applied
 
     def lag_hours(self, hour: str | None) -> float | None:
-        """How many hours ``hour`` lies behind the newest one."""
+        """Return by how many hours ``hour`` is behind the newest hour."""
         if hour is None or self.newest is None:
             return None
         return max(0.0, (parse_hour(self.newest) - parse_hour(hour)) / ONE_HOUR)
 
 
 def read_standing(settings: Settings, running: Collection[str] = ()) -> Standing:
-    """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error.
+    """Read the state of the lake from its logs and one listing of the source. A failed listing raises no error.
 
-    running: the ids of the runs that are known to be at work; who holds the writer lock is one more.
+    running: the ids of the runs that are known to be running; the holder of the writer lock is added to them.
     """
     lake = Lake.of(settings)
     line, error = None, None
@@ -75,7 +75,7 @@ def read_standing(settings: Settings, running: Collection[str] = ()) -> Standing
 
 
 def _at_work(writer: Holder | None, hours: Sequence[HourMark]) -> AtWork | None:
-    """Return who refreshes now: the writer, else the run of the newest running hour; a run that only waits is not."""
+    """Return the run that refreshes now: the writer, else the newest hour's running run. Waiting runs do not count."""
     newest = next((mark for mark in reversed(hours) if mark.status == "running"), None)
     if writer is None:
         return AtWork(str(newest.run_id), newest.hour, None) if newest else None

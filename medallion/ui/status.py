@@ -1,4 +1,4 @@
-"""How the lake stands beside its source, how each table's last check ended, and how the tables hang together."""
+"""The page of the lakehouse: its state compared with the source, each table's last check, and the lineage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from medallion.templating import Grid, Link, Status, render, render_notice
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.standing import Standing
 
-SHOWN = 8  # problems named one by one
+SHOWN = 8  # problems listed one by one
 COLUMNS = (
     *("table", "rows", "version", "published", "last hour", "behind the source", "last check", "failures"),
     *("refresh method", "last s", "mean s"),
@@ -34,8 +34,8 @@ class Day:
 class Blocked:
     """Why later hours wait.
 
-    headline, reason: which hours are red, and why. recovery: what to do. report: the address of the check that failed,
-    None where it was no check.
+    headline, reason: which hours are red, and why. recovery: what to do. report: the address of the failed
+    check's report, None if no check failed.
     """
 
     headline: str
@@ -45,7 +45,7 @@ class Blocked:
 
 
 def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
-    """The page of a lake beside its source; chosen: the table whose neighbours are lit in the lineage."""
+    """Render the page of the lakehouse. chosen: the table whose neighbours are highlighted in the lineage."""
     title, status = "Lakehouse", standing.status
     release = status.release
     if release is None:

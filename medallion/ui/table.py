@@ -1,4 +1,4 @@
-"""Everything about one table: what it is, what it is made from, how it fared, and what is in it."""
+"""The page of one table: what it is, what it is made from, its refreshes and checks, and its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ SHOWN_REFRESHES = 30
 
 @dataclass(frozen=True)
 class ColumnPanel:
-    """What a column means, and where it comes from and goes to, the nearest first."""
+    """The meaning of a column, and its upstream and downstream columns, the nearest first."""
 
     name: str
     description: str
@@ -43,7 +43,7 @@ class ColumnPanel:
 
 
 def table_page(lake: Lake, tables: Registry, name: str, column: str = "", currency: str = "USD") -> str:
-    """The page of table ``name``; column: the one whose origin is shown. Raises UsageError for an unknown table."""
+    """Render the page of table ``name``. column: show its lineage. Raises UsageError for an unknown table or column."""
     node = tables[name]
     release = releases.latest(lake)
     sample, error = None, None
@@ -79,7 +79,7 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "", curren
 
 
 def _explained(tables: Registry, name: str) -> Entry | None:
-    """Why it is refreshed as it is; None where refresh.lock does not say so of the table as it is."""
+    """Return why the table is refreshed as it is; None if refresh.lock has no entry for its current definition."""
     try:
         return read_lock(find_project().root / NAME).entry_of(tables, name)
     except MedallionError:
@@ -87,7 +87,7 @@ def _explained(tables: Registry, name: str) -> Entry | None:
 
 
 def _opened(lake: Lake, name: str) -> "DeltaTable | None":
-    """Open the table as it is now; None where it was never written, or cannot be read."""
+    """Open the current version of the table; None if it was never written, or cannot be read."""
     try:
         return lake.open(lake.path(name))
     except MedallionError:
@@ -132,7 +132,7 @@ def _panel(tables: Registry, column: ColumnOf) -> ColumnPanel:
 
 
 def _plots(history: Sequence[TableRefresh]) -> list[Plot]:
-    """Rows, bytes and seconds by hour; the snapshot is no hour."""
+    """Plot rows, bytes and seconds by hour. The snapshot is left out, because it is not an hour."""
     hours = [refresh for refresh in history if refresh.hour != "snapshot" and refresh.status != "failed"]
     if len(hours) < 2:
         return []

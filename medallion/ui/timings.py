@@ -1,4 +1,4 @@
-"""Where the seconds went, from the event log: by hour and step, by table, by what happened, and one run in detail."""
+"""The pages of timings, from the event log: by hour and step, by table, by changed rows, and one run in detail."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from medallion.storage.lake import Lake
 from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 
-SHOWN = 72  # hours on a plot, the newest
+SHOWN = 72  # newest hours on a plot
 COLUMNS = (
     "run_id",
     "hour",
@@ -29,15 +29,15 @@ COLUMNS = (
     "rows_out",
     "details",
 )
-# Runs that built or rebuilt incremental state: what they took says nothing of the runs after them.
+# Runs that built or rebuilt incremental state stand out, because their seconds do not predict those of later runs.
 COLOURS = {**STRATEGY_COLOURS, StateWork.SET_UP: "#9aa4b2", StateWork.REBUILT: "#6b7789"}
-COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")  # all others are of Airflow
+COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")  # all other runs are Airflow's
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
-    """All plots, of the hours from ``since`` to ``until`` and the runs asked for ``strategy``; empty for all.
+    """Render all plots, for the hours from ``since`` to ``until`` and runs with ``strategy``; empty means all.
 
-    Without ``since`` of the newest 7 days in the event log.
+    Without ``since``, only the newest 7 days of the event log are read.
     """
     rows = [
         row
@@ -64,15 +64,15 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
 
 
 def first_moment(since: str) -> datetime | timedelta:
-    """What part of the event log is read for hours from ``since`` on: no hour is refreshed before it begins."""
+    """Return from when to read the event log for hours from ``since`` on: no hour is refreshed before it begins."""
     try:
         return parse_hour(since)
-    except UsageError:  # none, or no hour
+    except UsageError:  # empty, or not an hour
         return event_log.RECENT
 
 
 def run_page(lake: Lake, run_id: str) -> str:
-    """What ran when in one run, each step and each table."""
+    """Render one run: when each step and each table ran."""
     rows = sorted(event_log.read(lake, run_id=run_id), key=lambda row: row.started_at)
     title = f"Run {run_id}"
     if not rows:
@@ -126,7 +126,7 @@ def _steps(rows: Sequence[EventRow]) -> Grid:
 
 
 def _task_link(row: EventRow) -> TaskLink | str:
-    """The name of a step, leading to its task where it is a whole step of a run of Airflow's."""
+    """Return the name of a step, with a link to its task if it is a whole step of an Airflow run."""
     task = {
         "land": "land_changes",
         "apply": f"{row.layer}.apply_changes",
@@ -144,7 +144,7 @@ def _name(row: EventRow) -> str:
 
 
 def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
-    """By run, what happened: ``set-up``, ``state rebuilt``, ``incremental`` if any table was refreshed so, or full."""
+    """Return the method of each run: the last of full, incremental, set-up and state rebuilt that any table had."""
     methods: dict[str, str] = {}
     for row in rows:
         if row.table_name and row.event_type == "refresh" and row.status != "skipped":
@@ -155,7 +155,7 @@ def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
 
 
 def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
-    # The last run that published each hour: one of selected tables skips that step.
+    # The last run that published each hour. A run of selected tables skips publishing.
     published = {row.hour: row.run_id for row in rows if row.event_type == "publish" and row.status in DID_WORK}
     hours: dict[str, dict[str, float]] = {}
     phases = phases_of(find_project().layers)
@@ -175,14 +175,14 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
             continue
         top = [below + heights.get(place, 0.0) for place, below in enumerate(floor)]
         edges = [place - 0.5 for place in range(width + 1)]
-        axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow
+        axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape, as bars are slow
         floor = top
     for place, name in zip(places, names, strict=True):
         if (method := methods.get(published[name], "")) in [*StateWork]:
             axes.text(place, floor[place], method, rotation=90, ha="center", va="bottom", fontsize="small")
     axes.margins(y=0.15)
     every = max(1, len(names) // 12)
-    axes.set_xlim(-0.7, max(width, 12) - 0.3)  # a few hours do not fill the page
+    axes.set_xlim(-0.7, max(width, 12) - 0.3)  # so that a few hours do not fill the page
     axes.set_xticks(places[::every], [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
     add_legend(axes, 5)
@@ -219,7 +219,7 @@ def _by_table(rows: Sequence[EventRow]) -> Plot:
 
 
 def _by_change(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
-    """Of runs that took an hour from its changes to a release: others refreshed only some tables, or applied none."""
+    """Plot runs that took an hour from its changes to a release; others refreshed only some tables, or applied none."""
     published = {row.run_id for row in rows if row.event_type == "publish" and row.status in DID_WORK}
     changed: dict[str, int] = {}
     seconds: dict[str, float] = {}

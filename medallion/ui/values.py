@@ -1,4 +1,4 @@
-"""Values of tables as their readers expect them: ids as they are pasted into SQL, money, decimals that matter."""
+"""Format values of tables for readers: ids as they are pasted into SQL, money, and significant decimals."""
 
 from collections.abc import Collection
 from datetime import date, datetime
@@ -16,22 +16,22 @@ _COARSE, _FINE = 1000, 10
 
 
 def is_money(column: str, kind: str) -> bool:
-    """Whether a column holds amounts: by its words, and money is never a DOUBLE but in averages of it."""
+    """Check by the words of its name whether a column holds money. A DOUBLE is only an average of money."""
     words = set(column.split("_"))
     return kind.startswith(("DECIMAL", "DOUBLE")) and bool(words & _MONEY) and not words & _NO_MONEY
 
 
 def is_identifier(column: str, keys: Collection[str] = ()) -> bool:
-    """Whether the numbers of a column are names of things."""
+    """Check whether the numbers of a column are identifiers."""
     return column in keys or column == "id" or column.endswith("_id")
 
 
 def cell_text(column: str, kind: str, value: Any, keys: Collection[str] = ()) -> str:
-    """Return a value of a column in words: an id as it is pasted into SQL, other numbers with the digits that matter.
+    """Return a value of a column as text: an id as it is pasted into SQL, other numbers with significant digits.
 
     Args:
-        column: Its name.
-        kind: Its type, as DuckDB names it; empty where it is not known.
+        column: The name of the column.
+        kind: The type of the column, as DuckDB names it; empty if it is unknown.
         value: The value, None for null.
         keys: The keys of the table.
     """
@@ -48,7 +48,7 @@ def amount(value: float | Decimal) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with three digits or more, and no decimal that says nothing."""
+    """Return a number with three significant digits or more, and without needless decimals."""
     if not isfinite(value):
         return str(value)
     size = abs(value)
@@ -66,5 +66,5 @@ def short(value: float) -> str:
 
 
 def period(value: Any) -> str:
-    """Return the start of a period, or whatever a number is of, in words."""
+    """Return the start of a period as a date, and any other value in words."""
     return f"{value:%Y-%m-%d}" if isinstance(value, date) and not isinstance(value, datetime) else in_words(value)

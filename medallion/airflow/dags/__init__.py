@@ -1,1 +1,1 @@
-"""The DAGs of a project, a module each: a DAG file calls the function that bears the module's name."""
+"""The DAGs of a project, one module each: a DAG file calls the function with the module's name."""

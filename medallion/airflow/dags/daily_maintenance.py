@@ -1,7 +1,7 @@
-"""Upkeep of the lake, once a day: small files merged; old versions, releases, events and reports removed.
+"""Daily upkeep of the lake: merge small files; remove old versions, releases, events and reports.
 
-Nothing that a kept release names is removed. It takes its turn with the hourly runs, between two of their tasks at
-the latest, and no hour waits for it longer than it takes: seconds.
+Nothing that a kept release names is removed. The upkeep shares the one slot of the pool with the hourly runs: it starts
+when none of their tasks is running, and an hour waits for it only while it runs, which takes seconds.
 """
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
@@ -13,7 +13,7 @@ from medallion.settings import KEEP_DAYS, KEEP_HOURS
 
 
 def daily_maintenance(project: Project | None = None, *, pool: str = POOL) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     every_day = CronDataIntervalTimetable("30 3 * * *", timezone="UTC")
     params = {

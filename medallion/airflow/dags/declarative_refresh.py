@@ -1,7 +1,8 @@
-"""The same tables once more, as materialized views of a Spark Declarative Pipeline, beside the lake: to compare.
+"""Compute the same tables as materialized views of a Spark Declarative Pipeline, and compare them with the lake's.
 
-It is generated from our tables and run by spark-pipelines on the cores of one machine, over Bronze as the newest
-release has it. Its views must have that release's rows, or the last task fails. Nothing that readers see is written.
+The pipeline is generated from the project's tables and run by spark-pipelines on the cores of one machine, over Bronze
+of the newest release. Its views must have the rows of that release, or the last task fails. Nothing that readers see is
+written.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from medallion.project import Project
 
 
 def declarative_refresh(project: Project | None = None, *, pool: str = POOL) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     root, work = str(project.root), f"{project.settings().lake}/ops/pipeline"
     with dag_of(project, "declarative_refresh", pool=pool, doc_md=__doc__, schedule=None) as dag:

@@ -1,7 +1,8 @@
 """Erase persons from the lake: their rows, all history that has them, and what would bring them back.
 
-Whom, a file or a Variable says, one on each line: neither this run's configuration, nor its note, nor a log names
-anybody. Hours wait until it has ended; without either, an erasure that was cut short is ended.
+A file or a Variable names the persons, one on each line, so that neither this run's configuration, nor its note, nor a
+log names anybody. Hours wait until the erasure has ended. Without a file and a Variable, the run finishes an erasure
+that was interrupted.
 """
 
 from airflow.sdk import DAG, Param
@@ -14,7 +15,7 @@ from medallion.project import Project
 
 
 def erase(project: Project | None = None, *, pool: str = POOL) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     params = {
         "subjects_file": Param(

@@ -1,8 +1,8 @@
-"""One hour of change data from the source to a published release: each layer checked.
+"""Take one hour of change data from the source to a published release, and check each layer.
 
 **Trigger** it for one hour, or without an hour for the next one. **Backfill** a range of hours: they are applied in
-order, one at a time, and an hour that is published already is skipped. By the **schedule** each hour is refreshed when
-it has ended; hours that came late, or that were missed while the DAG was paused, are caught up first.
+order, one at a time, and an hour that is published already is skipped. On **schedule**, each hour is refreshed when it
+has ended; hours that arrived late, or that were missed while the DAG was paused, are caught up first.
 
 A failed check stops the run before the next layer, and readers keep the release they had. Later runs name the failed
 hour and end; clear its failed task once the cause is fixed. Each run's **note** says what it did or why it did
@@ -85,7 +85,7 @@ _FORM = {
 
 
 def hourly_refresh(project: Project | None = None, *, pool: str = POOL) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     root = str(project.root)
     with project.entered():
@@ -113,7 +113,7 @@ def hourly_refresh(project: Project | None = None, *, pool: str = POOL) -> DAG:
                 else:
                     settings = policy("apply", layer, project)
                     work = run_here.override(task_id="apply_changes", **settings)("apply", layer, HOUR, root)
-                # A table counts as updated once it was checked, a result once it is published: readers see it then.
+                # Checks update the assets of tables; publishing updates those of results, which readers see only then.
                 outlets = [] if layer in tables.result_layers else assets(project, tables, layer)
                 check = run_here.override(task_id="check", outlets=outlets, **policy("check", layer, project))
                 work >> check("check", layer, HOUR, root)

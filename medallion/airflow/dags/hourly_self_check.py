@@ -1,6 +1,7 @@
-"""Look at the lakehouse every hour: fails, and sends the alert, when a table is stale or has failed too often.
+"""Check the lakehouse every hour: fail, and send an alert, when a table is stale or has failed too often.
 
-It reads logs alone and waits for nobody. Unpause it where hours arrive by the clock: the demo's are of 2025, and stale.
+It only reads logs and waits for no other run. Unpause it where hours arrive in real time: the hours of the demo are
+from 2025, so its tables are always stale.
 """
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
@@ -13,7 +14,7 @@ from medallion.settings import STALE_HOURS
 
 
 def hourly_self_check(project: Project | None = None) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     every_hour = CronDataIntervalTimetable("45 * * * *", timezone="UTC")
     params = {

@@ -1,4 +1,4 @@
-"""Refreshes each hour when its files have arrived and settled, instead of by the clock: a run of hourly_refresh each.
+"""Refresh each hour by a run of hourly_refresh once its files have arrived and settled, instead of on schedule.
 
 It waits in the triggerer and takes no worker slot. An hour is refreshed {settle} seconds after its last file changed,
 one hour at a time, with at least {every} seconds between two starts; if none arrives within an hour, the run ends as
@@ -19,7 +19,7 @@ from medallion.project import Project
 
 
 def refresh_on_arrival(project: Project | None = None) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     text = __doc__.format(settle=SETTLE_SECONDS, every=EVERY_SECONDS, pause=PAUSE_SECONDS // 60)
     params = {

@@ -1,7 +1,7 @@
-"""Change lines in quarantine replayed in their old place, corrected or because the schema was: restates their hour.
+"""Replay quarantined change lines in their original place, after the lines or the schema were corrected.
 
-The page *Quarantine* starts it. The hour and every later one are applied again, and published once every check has
-passed.
+The page *Quarantine* starts it. It restates the hour of the lines: this hour and every later one are applied again, and
+published once every check has passed.
 """
 
 from airflow.sdk import DAG, Param
@@ -13,7 +13,7 @@ from medallion.project import Project
 
 
 def replay_quarantine(project: Project | None = None, *, pool: str = POOL) -> DAG:
-    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    """Return the DAG of ``project``, by default the project of the calling DAG file."""
     project = project or project_of_caller()
     with project.entered():
         feeds = [feed.topic for feed in tables_at_parse_time(project.settings()).feeds]
