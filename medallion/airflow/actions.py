@@ -66,7 +66,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: T
     _require_meant(project, confirmed)
     settings = find_project().settings()
     run_id = _run_id("rollback")
-    _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
+    _record(user, REFRESH, "medallion_rollback", {"release": number, "run_id": run_id})
     with open_driver(settings) as driver:
         newest = releases.require_release(driver.lake, None)
         outcome = operations.rollback(Run(settings, None, run_id), driver, number)
@@ -88,7 +88,7 @@ def replay(
     chosen = feed_of(tables_of(lake).feeds, feed)
     require_fitting_corrections(lake, chosen, hour, parse_corrected_lines(lines, "the text"))
     run_id = _run_id("replay")
-    _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
+    _record(user, REPLAY, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
     conf = {"feed": feed, "hour": hour, "lines": lines}
     dag = _dag(REPLAY)
     trigger_dag(dag, run_id=run_id, conf=conf, triggered_by=DagRunTriggeredByType.UI)
@@ -122,11 +122,11 @@ def running_runs() -> frozenset[str]:
         return frozenset(session.scalars(wanted))
 
 
-def _record(user: GetUserDep, event: str, details: dict[str, str | int]) -> None:
+def _record(user: GetUserDep, dag: str, event: str, details: dict[str, str | int]) -> None:
     """Write an action to Airflow's audit log before it is done, so that a failed attempt is recorded too."""
     from airflow.models.log import Log
     from airflow.utils.session import create_session
 
     name = user.get_name()
     with create_session() as session:
-        session.add(Log(event, owner=name, owner_display_name=name, extra=json.dumps(details), dag_id=_dag(REFRESH)))
+        session.add(Log(event, owner=name, owner_display_name=name, extra=json.dumps(details), dag_id=_dag(dag)))

@@ -125,6 +125,19 @@ def test_replay_asks_for_the_permission_to_start_its_own_dag(
     assert asked == [("POST", DagAccessEntity.RUN, "replay_quarantine")]
 
 
+def test_a_replay_is_in_the_audit_log_of_its_own_dag(
+    client: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triggered: list[str] = []
+    monkeypatch.setattr("medallion.airflow.actions.require_fitting_corrections", lambda *_: None)
+    monkeypatch.setattr("airflow.api.common.trigger_dag.trigger_dag", lambda dag, **_: triggered.append(dag))
+    form = {"feed": "orders", "hour": "2025-11-30T00", "lines": '[{"line_number": 1, "raw": "{}"}]', "confirmed": "yes"}
+    answer = client.post("/replay", data=form)
+    assert answer.status_code == 200, answer.text
+    event, owner, dag, details = audit()[-1]
+    assert (event, owner, [dag], details["feed"]) == ("medallion_replay", "ada", triggered, "orders")
+
+
 def test_every_way_to_change_something_takes_the_permission() -> None:
     changing = [
         route for route in app.routes if {"POST", "PUT", "PATCH", "DELETE"} & (getattr(route, "methods", None) or set())
