@@ -15,6 +15,7 @@ from medallion.model.plan import Expression, Node, Unprovable, equal_columns, id
 
 Place = tuple[str, str]  # an input and a column of it, in lower case
 Instance = tuple[str, int]  # an input, and which of the reads of it
+Copies = tuple[frozenset[tuple[Instance, str]], ...]  # the input columns of a plain copy, for each branch of a UNION
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,15 @@ class Relation:
     """What is known about a relation.
 
     groups: groups of columns that carry the key, one for each part that is not joined on the key yet; empty if it is
-    free. copies: by column, the input columns that it is a plain copy of, with the read of the input. pending: reads of
+    free. copies: by column, the input columns that it is a plain copy of, with the read of the input; for each
+    branch of a UNION. pending: reads of
     inputs with a ``via`` path that are not joined to the table of that path yet. outer: in a subquery, the columns of
     the enclosing query that carry the key; a column equal to one of them has the key of the row for which the subquery
     is evaluated.
     """
 
     groups: tuple[frozenset[int], ...] = ()
-    copies: Mapping[int, frozenset[tuple[Instance, str]]] = field(default_factory=dict)
+    copies: Mapping[int, Copies] = field(default_factory=dict)
     pending: frozenset[Instance] = frozenset()
     outer: frozenset[int] = frozenset()
 
@@ -64,8 +66,8 @@ class Relation:
             return instance[0], hash((instance[1], place))
 
         copies = {
-            column: frozenset((moved(instance), name) for instance, name in found)
-            for column, found in self.copies.items()
+            column: tuple(frozenset((moved(instance), name) for instance, name in branch) for branch in branches)
+            for column, branches in self.copies.items()
         }
         return replace(self, copies=copies, pending=frozenset(map(moved, self.pending)))
 
@@ -84,13 +86,15 @@ class Relation:
     def _meets(
         self, instance: Instance, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation"
     ) -> bool:
-        for leads in via[instance[0]].ways:
-            own, target = (instance, leads.column.lower()), (leads.through, leads.as_column.lower())
-            for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
-                if own in self.copies.get(mine, ()):
-                    found = {(read[0], name) for read, name in other.copies.get(theirs, ())}
-                    if target in found:
-                        return True
+        for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
+            own, found = self.copies.get(mine, ()), other.copies.get(theirs, ())
+            targets = {
+                (way.through, way.as_column.lower())
+                for way in via[instance[0]].ways
+                if own and all((instance, way.column.lower()) in branch for branch in own)
+            }
+            if found and all(targets & {(read[0], name) for read, name in branch} for branch in found):
+                return True
         return False
 
 
@@ -155,7 +159,8 @@ def of_input(node: Node, key: str | None, via: Mapping[str, Via], place: int) ->
     name, columns = node.source
     instance = (name, place)
     copies = {
-        id_of(item): frozenset({(instance, column.lower())}) for column, item in zip(columns, node.output, strict=True)
+        id_of(item): (frozenset({(instance, column.lower())}),)
+        for column, item in zip(columns, node.output, strict=True)
     }
     if key is not None:
         carriers = frozenset(id_of(item) for column, item in zip(columns, node.output, strict=True) if column == key)

@@ -6,10 +6,10 @@ values of the key along ``via``, so the query must join it to the next table of 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from medallion.model.key_paths import Inputs, key_columns, require_one_type, require_via
-from medallion.model.keyed_rows import Relation, asked_of, given, joined, name_of, of_input
+from medallion.model.keyed_rows import Copies, Relation, asked_of, given, joined, name_of, of_input
 from medallion.model.methods import ByKey
 from medallion.model.plan import Expression, Node, Plan, Unprovable, conjuncts, equal_columns, id_of, in_words
 
@@ -233,7 +233,15 @@ class _Proof:
         common = places[0].intersection(*places[1:])
         if not common and node.kind != "Union":
             raise Unprovable(f"it has an {in_words(node.kind)} of rows that do not have {self._key} in the same place")
-        return Relation((frozenset(id_of(node.output[place]) for place in common),))
+        copies: dict[int, Copies] = {}
+        for place, column in enumerate(node.output if node.kind == "Union" else ()):
+            found = [
+                branch.copies.get(id_of(child.output[place]), ())
+                for branch, child in zip(branches, node.children, strict=True)
+            ]
+            if all(found):
+                copies[id_of(column)] = tuple(chain.from_iterable(found))
+        return Relation((frozenset(id_of(node.output[place]) for place in common),), copies)
 
     def _reference(self, node: Node) -> Relation:
         definition = self._plan.ctes[node.cte]

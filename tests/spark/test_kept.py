@@ -44,6 +44,14 @@ QUERIES = {
         SELECT i.product_id AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY i.product_id
         HAVING SUM(i.n) > (SELECT SUM(i.n) * 0.1 FROM {BOTH})
     """,
+    "looked up for a union": """
+        SELECT u.tier AS k, COUNT(*) AS n, SUM(t.n) AS s FROM (
+            SELECT order_id, user_id AS who, n FROM {bronze_orders}
+            UNION ALL
+            SELECT order_id, product_id AS who, n FROM {bronze_items}
+        ) AS t INNER JOIN {bronze_users} AS u ON u.user_id = t.who
+        GROUP BY u.tier
+    """,
     "groups of several levels": f"""
         SELECT
             o.status AS k, i.product_id % 2 AS odd, GROUPING_ID() AS level, SUM(i.n) AS n, COUNT(*) AS c,

@@ -75,6 +75,21 @@ def test_an_input_that_is_read_twice_is_followed_on_both_ways() -> None:
     assert by is not None and {way.as_column for way in by.via["bronze_users"].ways} == {"user_id", "giver_id"}
 
 
+EITHER = "SELECT order_id, user_id AS who FROM {{bronze_orders}} UNION ALL SELECT order_id, {} FROM {{bronze_orders}}"
+OF_EITHER = "SELECT u.tier AS k, COUNT(*) AS n FROM ({}) AS o INNER JOIN {{bronze_users}} AS u ON u.user_id = o.who"
+
+
+def test_an_input_that_is_looked_up_for_a_union_is_followed_through_each_of_its_branches() -> None:
+    method = kept(f"{OF_EITHER.format(EITHER.format('giver_id'))} GROUP BY u.tier")
+    by = method.parts[0].by
+    assert by is not None and {way.as_column for way in by.via["bronze_users"].ways} == {"user_id", "giver_id"}
+
+
+def test_a_branch_of_a_union_through_which_an_input_cannot_be_followed_is_refused() -> None:
+    found = reason(f"{OF_EITHER.format(EITHER.format('giver_id + 1'))} GROUP BY u.tier")
+    assert "bronze_users is not joined on its user_id" in found
+
+
 @pytest.mark.parametrize(
     "query",
     [
