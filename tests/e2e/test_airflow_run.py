@@ -423,7 +423,8 @@ def test_an_hour_is_restated_from_the_form_once_it_is_confirmed(airflow: LocalAi
         run = form_run(page, airflow, H5, "restate", H5)
     assert outcome(airflow, f"dags/{REFRESH}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
     release = releases.require_release(lake, None)
-    assert (release.hour, release.run_id, release.release_id) == (H5, run, before.release_id + 1)
+    assert (release.hour, release.run_id) == (H5, run)
+    assert release.release_id > before.release_id, "a run of the schedule may come between, when an hour of ours ends"
     assert str(orders(lake)[LATE_ORDER]) == "7.25"
     said = note(airflow, f"dags/{REFRESH}/dagRuns/{run}")
     assert said.startswith(f"restated from {H5}; ") and f"release {release.release_id}" in said
