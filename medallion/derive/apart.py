@@ -115,8 +115,7 @@ class _Pieces:
     def _groups_apart(self, query: exp.Select) -> exp.Query:
         """Make the groups a piece, and leave what is computed from them as the rest."""
         groups = group_expressions(query)
-        grouping = grouping_of(query)
-        new, columns = query.copy(), Columns(groups, query, grouping=grouping)
+        new, columns = query.copy(), Columns(groups, query)
         names = {item.alias_or_name.lower() for item in query.expressions}
         if is_distinct := bool(query.args.get("distinct") and not query.args.get("group")):
             new.set("distinct", None)
@@ -128,7 +127,7 @@ class _Pieces:
         if order := query.args.get("order"):
             new.set("order", columns.moved(order, names))
         is_distinct = is_distinct and all(item.kind == "key" for item in columns.items())
-        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct, grouping=grouping)
+        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct)
         for clause in ("joins", "laterals", "group"):
             new.set(clause, None)
         if not having:
@@ -207,13 +206,7 @@ class _Pieces:
     # --- pieces
 
     def _piece(
-        self,
-        query: exp.Select,
-        items: Sequence[KeptItem],
-        *,
-        is_grouped: bool,
-        is_distinct: bool = False,
-        grouping: str = "",
+        self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool, is_distinct: bool = False
     ) -> str:
         """Set a piece apart, and return its name."""
         if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
@@ -221,6 +214,7 @@ class _Pieces:
         source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
         text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
         ctes = self._ctes_read_by(query, changed=False)
+        grouping = grouping_of(query) if is_grouped else ""
         part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped, is_distinct, grouping)
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):

@@ -22,8 +22,6 @@ _KINDS: Mapping[type[exp.Expr], str] = {
     exp.Min: "MIN",
     exp.Max: "MAX",
 }
-
-
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
@@ -39,18 +37,16 @@ class Columns:
         query: The SELECT that it is of: a group keeps the name that it has there, and a column of rows its own, as
             another one would make another plan of the whole query.
         takes_columns: Whether its rows are no groups.
-        grouping: What ``grouping_of`` says of it.
     """
 
-    def __init__(
-        self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False, grouping: str = ""
-    ) -> None:
-        self._groups, self._takes_columns, self._grouping = groups, takes_columns, grouping
+    def __init__(self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False) -> None:
+        self._groups, self._takes_columns = groups, takes_columns
+        self._has_sets = not takes_columns and bool(grouping_of(query))
         self._aliases = {text_of(item.this): item.alias for item in query.expressions if isinstance(item, exp.Alias)}
         self._items: list[KeptItem] = []
         for group in [] if takes_columns else groups:
             self._place("key", text_of(group), group)
-        if grouping:  # a null of a column and the rows of all its values are two groups
+        if self._has_sets:  # the group of a null value and the subtotal over all values both have null in its column
             self._place("key", "GROUPING_ID()", exp.GroupingId())
 
     def items(self) -> list[KeptItem]:
@@ -100,11 +96,11 @@ class Columns:
                 return self._place("key", text_of(group), group)
         if self._takes_columns:
             return self._place("key", text_of(tree), tree) if isinstance(tree, exp.Column) else None
-        if self._grouping and isinstance(tree, exp.Grouping | exp.GroupingId):
+        if self._has_sets and isinstance(tree, exp.Grouping | exp.GroupingId):
             return self._place("key", text_of(tree), tree)
         if (found := _aggregate(tree)) is None:
             return None
-        if self._grouping and found[0] not in ADDS_UP:
+        if self._has_sets and found[0] not in ADDS_UP:
             raise Unmoved(f"{text_of(tree)} does not add up over ROLLUP, CUBE or GROUPING SETS")
         return self._place(found[0], found[1], tree, found[2])
 
@@ -150,10 +146,10 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
     if any(group.args.get(kind) for kind in ("all", "totals")):
         raise Unmoved("GROUP BY ALL is not set apart: list the columns")
     by_name = {item.alias.lower(): item.unalias() for item in query.expressions if isinstance(item, exp.Alias)}
-    if grouping_of(query):
+    if group.find(*_SETS):
         columns = [*dict.fromkeys(_grouped_in_sets(group))]
         if any(isinstance(item, exp.Literal) or by_name.get(item.name.lower(), item) != item for item in columns):
-            raise Unmoved("ROLLUP, CUBE and GROUPING SETS are set apart where they name the columns of what is read")
+            raise Unmoved("list the columns in ROLLUP, CUBE or GROUPING SETS, not their aliases or positions")
         return columns
     found = []
     for item in group.expressions:
@@ -168,7 +164,7 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
 
 
 def grouping_of(query: exp.Select) -> str:
-    """Return what follows GROUP BY where that is ROLLUP, CUBE or GROUPING SETS; empty where it is plain."""
+    """Return the SQL after GROUP BY if that has ROLLUP, CUBE or GROUPING SETS; empty otherwise."""
     group = query.args.get("group")
     if group is None or not group.find(*_SETS):
         return ""
@@ -176,7 +172,7 @@ def grouping_of(query: exp.Select) -> str:
 
 
 def _grouped_in_sets(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield what is grouped by in any of the sets."""
+    """Yield every expression of the grouping sets."""
     if isinstance(tree, exp.Group | exp.Tuple | exp.Paren | exp.Rollup | exp.Cube | exp.GroupingSets):
         for child in tree.iter_expressions():
             yield from _grouped_in_sets(child)

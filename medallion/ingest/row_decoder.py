@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.sources import NOTHING, Change, Reader, RecordForms, Unfit
 from medallion.ingest.value_decoders import Decoder, value_decoder
 from medallion.model.table import EARLIEST, Column, Feed
@@ -51,7 +50,7 @@ class RowDecoder:
         self._decoders = {c.name: value_decoder(c.sql_type, c.name, self._note, reader.forms) for c in feed.columns}
         names = [column.name for column in feed.columns]
         self._times = [(name, names.index(name)) for name in feed.event_time]
-        self._hour, self._latest = hour, parse_hour(hour) + ONE_HOUR + feed.max_skew
+        self._hour, self._latest = hour, feed.latest_event(hour)
 
     def decode(self, change: Change) -> Row:
         """Return the row of ``change``. Raises Unfit."""

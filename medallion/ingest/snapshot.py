@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
-from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.quarantine import MAX_LINES
 from medallion.ingest.schema_evolution import arrow_schema, description
@@ -61,7 +60,7 @@ def _fits(feed: Feed, hour: str) -> str | None:
 
     No event time lies ahead, and no number is NaN or infinite.
     """
-    earliest, latest = EARLIEST.isoformat(), (parse_hour(hour) + ONE_HOUR + feed.max_skew).isoformat()
+    earliest, latest = EARLIEST.isoformat(), feed.latest_event(hour).isoformat()
     fits = [f"({n} IS NULL OR {n} BETWEEN TIMESTAMP '{earliest}' AND TIMESTAMP '{latest}')" for n in feed.event_time]
     floating = [column.name for column in feed.columns if column.type in {"FLOAT", "DOUBLE"}]
     fits += [f"({n} IS NULL OR ABS({n}) < DOUBLE('Infinity'))" for n in floating]  # NaN is the largest of all

@@ -147,9 +147,9 @@ def _require_state(
         found += _found_in(item, place, columns)
     if _shape(plan, below, expected) != _shape(state_plan, state_below, found):
         raise Unprovable("what is kept of it is not of the same rows and values, as Spark reads it")
-    grouped, told_apart = {group.unalias().key for group in groups}, {columns[name].key for name in group_names(part)}
-    # Of ROLLUP and the like, what tells the groupings apart is a key too; GROUPING(a) is computed from that.
-    if grouped - told_apart or (told_apart - grouped and not part.grouping):
+    grouped, keys = {group.unalias().key for group in groups}, {columns[name].key for name in group_names(part)}
+    # With grouping sets, Spark groups by the grouping id too, and a key such as GROUPING(a) is computed from that.
+    if grouped - keys or (keys - grouped and not part.grouping):
         raise Unprovable("what is kept of it has other groups, as Spark reads it")
     for name, _ in counters_of(part):
         inner = columns[name]

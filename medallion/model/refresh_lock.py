@@ -164,16 +164,14 @@ def describe_method(method: Method) -> dict[str, Any]:
         case Additive(parts):
             return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
         case Kept(kept, rest):
-            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "kept": [*map(_relation, kept)], "rest": rest}
+            relations = [
+                {**asdict(replace(part, by=None)), "by": describe_method(part.by) if part.by else None} for part in kept
+            ]
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "kept": relations, "rest": rest}
         case Recent(name, column, span):
             seconds = span.total_seconds()
             return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
     return {"kind": RefreshMethod.FULL_RECOMPUTE, "reason": method.reason}
-
-
-def _relation(part: KeptPart) -> dict[str, Any]:
-    record = {**asdict(replace(part, by=None)), "by": describe_method(part.by) if part.by else None}
-    return {name: value for name, value in record.items() if name != "grouping" or value}
 
 
 def _method_of(record: Mapping[str, Any]) -> Method:

@@ -12,6 +12,7 @@ from textwrap import dedent
 
 from medallion.expect.literals import sql_list
 from medallion.expect.vocabulary import Expectation, not_null, unique
+from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.delivery import USUAL, Delivery
@@ -229,6 +230,10 @@ class Feed:
     def topic(self) -> str:
         """The name of the feed in the project, such as ``orders`` for bronze_orders."""
         return self.name.removeprefix(f"{self.layer}_")
+
+    def latest_event(self, hour: str) -> datetime:
+        """Return the latest event time that a row of a change file of ``hour`` may have."""
+        return parse_hour(hour) + ONE_HOUR + self.max_skew
 
     @property
     def source_name(self) -> str:

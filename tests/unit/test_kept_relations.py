@@ -147,7 +147,7 @@ def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
         ),
         (
             f"SELECT UPPER(o.status) AS k, COUNT(*) AS n FROM {BOTH} GROUP BY CUBE (k)",
-            "where they name the columns of what is read",
+            "not their aliases or positions",
         ),
         (
             f"{SELF} CROSS JOIN {{bronze_users}} AS u GROUP BY i.status",
