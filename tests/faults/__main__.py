@@ -28,7 +28,8 @@ from tests.faults.cluster import cluster_in, s3_server
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.kafka import KAFKA, SOURCES, from_kafka
 from tests.faults.part_faults import faults_of_parts
-from tests.faults.world import World, make_world, some_tables
+from tests.faults.world import World, make_world
+from tests.part_of_shop import some_tables
 from tests.shop import registry
 
 
@@ -50,7 +51,7 @@ def main() -> int:
     time.tzset()
     tables = registry()
     if not given.all_tables:
-        tables = some_tables("gold_order_status_summary", *(feed.name for feed in tables.feeds))
+        tables = some_tables("gold_order_status_summary")
     if given.source == KAFKA:
         tables = from_kafka(tables)
     with ExitStack() as stack:

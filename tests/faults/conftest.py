@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.faults.world import Ahead, Expected, World, make_world, some_tables
+from tests.faults.world import Ahead, Expected, World, make_world
 from tests.made_once import made_once
-from tests.shop import registry
+from tests.part_of_shop import some_tables
 
 
 @pytest.fixture(scope="session")
 def few(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
     """All of Bronze, two tables of Silver and one of Gold: the way of every table, in half the time."""
-    tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
+    tables = some_tables("gold_order_status_summary")
 
     def make(folder: Path) -> tuple[Expected, Ahead]:
         world = make_world(folder / "world", spark, tables)

@@ -37,9 +37,9 @@ from medallion.spark.jvm import CpuClock
 from medallion.spark.session import spark_session
 from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
-from tests.faults.world import HOURS, World, dies, rows_of, some_tables
+from tests.faults.world import HOURS, World, dies, rows_of
+from tests.part_of_shop import some_tables
 from tests.refresh_run import refresh_run
-from tests.shop import registry
 
 DAY = 24
 DEATHS = 0.1  # of the hours
@@ -162,7 +162,7 @@ def main() -> int:
     go_past_proxies()
     os.environ["TZ"] = "UTC"
     time.tzset()
-    tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
+    tables = some_tables("gold_order_status_summary")
     settings = Settings.from_environment().replace(spark_master="local[2]", driver_memory="1g")
     spark = spark_session(settings, "soak")
     last = f"{parse_hour(HOURS[0]) + timedelta(hours=given.hours - 1):%Y-%m-%dT%H}"

@@ -26,7 +26,6 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
 from tests.faults.kafka import deliver
-from tests.shop import graph, registry
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
 additive.MIN_STATE_INPUT_BYTES = 0  # a small shop is refreshed as a large one is, with aggregate state
@@ -120,15 +119,6 @@ class World:
         shutil.rmtree(self.root, ignore_errors=True)
         if self.bucket:
             S3Path.of(self.settings.lake, self.lake.access).remove_tree()
-
-
-def some_tables(*wanted: str) -> Registry:
-    """These tables and everything they are made from."""
-    every, needed = registry(), set(wanted)
-    for table in reversed([*every]):
-        if table.name in needed:
-            needed |= set(table.inputs)
-    return graph({table.name: table for table in every if table.name in needed})
 
 
 def make_world(

@@ -1,18 +1,19 @@
-"""Another Delta writer between two hours of the whole shop: rows as computed, or the hour refused (F39, F40)."""
+"""Another Delta writer between two hours of the shop: rows as computed, or the hour refused (F39, F40)."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from demo.generate import generate
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import adoption, operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.storage.foreign_commits import ChangedByOthers
-from tests.shop import registry
+from tests.part_of_shop import some_tables
+from tests.spark.conftest import driver_of
 
 HOURS = [f"2025-11-30T{hour:02}" for hour in range(5)]
 # What somebody does to which table; silver_products and gold_order_status_summary are small, the others are not.
@@ -38,9 +39,13 @@ FEATURES = {
 
 
 @pytest.fixture(scope="module")
-def driver(loaded_shop: Path, copied_shop: Callable[[Path], Driver], small_inputs_keep_state: None) -> Driver:
-    """Over a shop after its first hour, with aggregate state."""
-    made = copied_shop(loaded_shop)
+def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory, small_inputs_keep_state: None) -> Driver:
+    """Over a shop with the tables of both and one that reads them, after its first hour, with aggregate state."""
+    root = tmp_path_factory.mktemp("visited")
+    generate(root / "source", days=2, hours=len(HOURS), scale=0.05, seed=1)
+    made = driver_of(root, spark)
+    made.tables = some_tables(*ACTS, *FEATURES, "gold_cancellation_impact")
+    operations.load(Run(made.settings, None, "load"), made)
     refresh(made, HOURS[0])
     return made
 
@@ -58,7 +63,7 @@ def visit(spark: Any, driver: Driver, acts: dict[str, list[str]]) -> None:
 def differing(spark: Any, driver: Driver) -> list[str]:
     """Tables whose rows or columns are not exactly those that their query gives."""
     wrong = []
-    for table in (table for table in registry() if isinstance(table, Table)):
+    for table in (table for table in driver.tables if isinstance(table, Table)):
         frames = {name: spark.read.format("delta").load(driver.lake.path(name)) for name in table.inputs}
         wanted = spark.sql(table.query, **frames).toArrow()
         found = spark.read.format("delta").load(driver.lake.path(table.name)).toArrow()
