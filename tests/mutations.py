@@ -1,18 +1,22 @@
 """Each rule of the proofs switched off, one after another: ``python -m tests.mutations`` says what no test notices.
 
-A rule is a statement that refuses: ``raise Unprovable(...)``, ``_require_counters(...)`` and the like. Each is replaced
-by nothing in a process of its own, which runs the tests of proofs until one fails. All of them share one JVM.
+A rule is a statement that refuses: ``raise Unprovable(...)``, ``_require_counters(...)`` and the like. The tests of
+proofs run once with nothing switched off, to find out in which of them each rule refuses; no other can notice that it
+is missing. Then each rule is replaced by nothing in a process of its own, which runs those tests until one fails. All
+processes share one JVM.
 """
 
 import argparse
 import ast
+import builtins
 import importlib.util
+import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -35,8 +39,8 @@ TESTS = (
 )
 RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")
-SECONDS = 600  # a rule without which the tests do not end is noticed, too
-WHOLE = "nothing is switched off"
+SECONDS = 900  # a rule without which the tests do not end is noticed, too
+REFUSED = "_rule_refused"  # a function that changed modules call
 
 
 @dataclass(frozen=True)
@@ -81,84 +85,127 @@ class Without(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-class Loader(SourceFileLoader):
-    """Loads the module of a rule without it."""
+class Watched(ast.NodeTransformer):
+    """Has every rule of a module call ``REFUSED`` with its place where it refuses."""
 
-    def __init__(self, name: str, path: str, rule: Rule) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def visit(self, node: ast.AST) -> Any:
+        """Return what stands in the place of ``node``."""
+        if not isinstance(node, ast.stmt) or not _refuses(node):
+            return self.generic_visit(node)
+        call = ast.parse(f"{REFUSED}({f'{self._path}:{node.lineno}'!r})").body[0]
+        handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [call, ast.Raise()])
+        return ast.copy_location(ast.Try([node], [handler], [], []), node)
+
+
+class Loader(SourceFileLoader):
+    """Loads a module whose code was changed."""
+
+    def __init__(self, name: str, path: str, change: ast.NodeTransformer) -> None:
         super().__init__(name, path)
-        self._rule = rule
+        self._change = change
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the module's code, compiled from what is left."""
-        left = Without(self._rule).visit(ast.parse(Path(self.path).read_text()))
-        return compile(ast.fix_missing_locations(left), self.path, "exec")
+        """Return the module's code, compiled from what the change makes of it."""
+        changed = self._change.visit(ast.parse(Path(self.path).read_text()))
+        return compile(ast.fix_missing_locations(changed), self.path, "exec")
 
 
 class Finder(MetaPathFinder):
-    """Finds the module of one rule before anybody else does."""
+    """Finds changed modules before anybody else does. changes: by the path of a module's file."""
 
-    def __init__(self, rule: Rule) -> None:
-        self._rule, self._name = rule, rule.path.removesuffix(".py").replace("/", ".")
+    def __init__(self, changes: Mapping[str, ast.NodeTransformer]) -> None:
+        self._changes = {path.removesuffix(".py").replace("/", "."): (path, change) for path, change in changes.items()}
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         """Return the module's specification, and None for every other module."""
-        if fullname != self._name:
+        if fullname not in self._changes:
             return None
-        place = str(ROOT / self._rule.path)
+        file, change = self._changes[fullname]
+        place = str(ROOT / file)
         spec: ModuleSpec | None = importlib.util.spec_from_file_location(
-            fullname, place, loader=Loader(fullname, place, self._rule)
+            fullname, place, loader=Loader(fullname, place, change)
         )
         return spec
 
 
-class FirstFailure:
-    """Remembers the first test that fails."""
+class Watch:
+    """Remembers the first test that fails, and in which tests each rule refused."""
 
-    test = ""
+    failed = ""
+    _running = ""
+
+    def __init__(self) -> None:
+        self.refusing: dict[str, dict[str, None]] = {}  # tests by the place of a rule, in order
+
+    def refused(self, place: str) -> None:
+        """Take note that the rule at ``place`` refuses; what no test does yet, a module of tests does as it is read."""
+        self.refusing.setdefault(place, {})[self._running] = None
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        self._running = nodeid
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a test's outcome."""
-        if report.failed and not self.test:
-            self.test = report.nodeid
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A module of tests that cannot be imported fails as well."""
-        if report.failed and not self.test:
-            self.test = report.nodeid
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
 
 
-def noticed_by(rule: Rule | None, tests: Sequence[str]) -> str:
-    """The test that fails without a rule, run in a process of its own; empty where none does."""
+def run_whole(rules: Iterable[Rule], tests: Sequence[str]) -> tuple[str, Mapping[str, Sequence[str]]]:
+    """Run the tests with nothing switched off: the first that fails, and by place those in which a rule refuses."""
+    found = _in_a_process({rule.path: Watched(rule.path) for rule in rules}, tests)
+    return found["failed"], found.get("refusing", {})
+
+
+def noticed_by(rule: Rule, tests: Sequence[str]) -> str:
+    """The test that fails without a rule; empty where none does."""
+    return str(_in_a_process({rule.path: Without(rule)}, tests)["failed"])
+
+
+def _in_a_process(changes: Mapping[str, ast.NodeTransformer], tests: Sequence[str]) -> dict[str, Any]:
+    """Run tests of changed modules in a process of its own, and return what it watched."""
     reading, writing = os.pipe()
     if not (process := os.fork()):
-        _run_tests(rule, tests, writing)
+        _run_tests(changes, tests, writing)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        found = told.read()
+    with os.fdopen(reading) as answer:
+        text = answer.read()
     _, status = os.waitpid(process, 0)
     if os.WIFSIGNALED(status):
-        return f"no end within {SECONDS} seconds"
+        return {"failed": f"no end within {SECONDS} seconds"}
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
-def _run_tests(rule: Rule | None, tests: Sequence[str], writing: int) -> None:
-    """Run the tests, say which failed, and end the process without ending the JVM that others will use."""
+def _run_tests(changes: Mapping[str, ast.NodeTransformer], tests: Sequence[str], writing: int) -> None:
+    """Run the tests, say what was watched, and end the process without ending the JVM that others will use."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     signal.alarm(SECONDS)
     SparkSession.stop = lambda self: None  # type: ignore[method-assign]
     SparkContext._gateway.proc = None  # type: ignore[union-attr]
-    if rule is not None:
-        sys.meta_path.insert(0, Finder(rule))
-    failure = FirstFailure()
+    sys.meta_path.insert(0, Finder(changes))
+    watch = Watch()
+    setattr(builtins, REFUSED, watch.refused)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    code = pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests], plugins=[failure])
+    code = pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests], plugins=[watch])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        failure.test = failure.test or f"pytest, with exit code {int(code)}"
-    os.write(writing, failure.test.encode())
+        watch.failed = watch.failed or f"pytest, with exit code {int(code)}"
+    with os.fdopen(writing, "w") as answer:
+        json.dump(
+            {"failed": watch.failed, "refusing": {place: [*tests] for place, tests in watch.refusing.items()}}, answer
+        )
     os._exit(0)
 
 
@@ -186,12 +233,14 @@ def main() -> int:
     found = [rule for pattern in RULES for path in sorted(ROOT.glob(pattern)) for rule in rules_in(path)]
     rules = [rule for rule in found if not asked.places or {rule.path, rule.place} & {*asked.places}]
     start_spark()
-    if failed := noticed_by(None, asked.tests):
-        print(f"{failed} fails though {WHOLE}")
+    failed, refusing = run_whole(rules, asked.tests)
+    if failed:
+        print(f"{failed} fails though nothing is switched off")
         return 2
     unnoticed = 0
     for number, rule in enumerate(rules, 1):
-        test = noticed_by(rule, asked.tests)
+        tests = refusing.get(rule.place, ())
+        test = noticed_by(rule, asked.tests if "" in tests else tests) if tests else ""
         unnoticed += not test
         print(f"{number}/{len(rules)} {rule.place} {rule.says}: {test or 'NOTICED BY NO TEST'}", flush=True)
     print(f"{len(rules) - unnoticed} of {len(rules)} rules are noticed by a test")

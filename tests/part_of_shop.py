@@ -32,7 +32,7 @@ def part_of_shop(root: Path, *wanted: str) -> Project:
     Its methods are the shop's, as what is derived of a table follows from the table and its inputs.
     """
     tables = some_tables(*wanted)
-    for folder in ("dags", "demo"):
+    for folder in ("dags", "demo", "plugins"):
         shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(PROJECT / "medallion.toml", root)
     promises = root / "expectations"

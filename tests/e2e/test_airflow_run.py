@@ -28,7 +28,7 @@ from medallion.model.selection import select_tables
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
-from tests.shop import SHOP, registry
+from tests.part_of_shop import part_of_shop, some_tables
 from tests.unit.lineage_receiver import Received, lineage_service, require_fields
 
 pytestmark = pytest.mark.timeout(1800)
@@ -36,6 +36,8 @@ in_browser = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is n
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
 H0, H1, H2, H3, H4, H5, H6 = (f"2025-11-30T0{number}" for number in range(7))
+ASKED = "gold_order_status_summary", "gold_cancellation_impact"
+TABLES = some_tables(*ASKED)
 ORDER, LATE_ORDER = 900_000_001, 900_000_002
 BAD_LINE = json.dumps(
     {
@@ -69,7 +71,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Receiv
     overrides["MEDALLION_MAX_BAD_LINES"] = "0.5"  # an hour of so small a shop has few orders
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
-    airflow = LocalAirflow(folder / "airflow", free_port(), SHOP.root, overrides)
+    project = part_of_shop(folder / "project", *ASKED)
+    airflow = LocalAirflow(folder / "airflow", free_port(), project.root, overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "7", "--scale", "0.05")
     for arguments in (generate, ("load",)):
@@ -121,7 +124,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
 
     release = releases.latest(lake)
     assert release is not None
-    assert (release.hour, release.run_id, set(release.versions)) == (H0, "first", set(registry().tables))
+    assert (release.hour, release.run_id, set(release.versions)) == (H0, "first", set(TABLES.tables))
 
     said = note(airflow, run)
     for words in (f"{H0}, full: ", "rows of Bronze changed", "tables written", f"release {release.release_id}"):
@@ -145,7 +148,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     )
     assert {e.hour for e in event_log.read(lake, run_id="first")} == {H0}
     refreshed = {e.table_name for e in event_log.read(lake, run_id="first", event_type="refresh")} - {None}
-    assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
+    assert refreshed == {t.name for t in TABLES if t.layer != "bronze"}
 
 
 def test_lineage_of_the_hour_goes_from_the_dag_to_the_columns_of_its_tables(
@@ -192,7 +195,7 @@ def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> Non
 
 def test_its_tables_are_updated_assets(airflow: LocalAirflow) -> None:
     updated = airflow.api.call("GET", "assets/events?limit=100")["asset_events"]
-    assert {event["name"] for event in updated} == set(registry().tables)
+    assert {event["name"] for event in updated} == set(TABLES.tables)
 
 
 def test_wrong_requests_end_at_once_with_the_reason_as_note_and_hold_up_nobody(
@@ -252,7 +255,7 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
 def test_an_hour_goes_green_although_it_was_killed(airflow: LocalAirflow, lake: Lake) -> None:
     assert outcome(airflow, "dags/hourly_refresh/dagRuns/killed") == ("success", dict.fromkeys(TASKS, "success"))
     assert [release.hour for release in releases.read_all(lake)] == [None, H0, H1]
-    assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
+    assert {lake.applied_hour(feed.name) for feed in TABLES.feeds} == {H1}
 
 
 def backfill(airflow: LocalAirflow, first: str, last: str, reprocess: str) -> subprocess.CompletedProcess[str]:
@@ -308,11 +311,11 @@ def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
 def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H3)
     backfills = len(airflow.api.call("GET", f"backfills?dag_id={REFRESH}")["backfills"])
-    before = releases.read_all(lake), {table: lake.version(table) for table in registry().tables}
+    before = releases.read_all(lake), {table: lake.version(table) for table in TABLES.tables}
     made = backfill(airflow, H1, H3, "completed")
     assert made.returncode == 0, made.stderr
     assert hours_of_backfill(airflow, backfills + 1) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
-    assert (releases.read_all(lake), {table: lake.version(table) for table in registry().tables}) == before
+    assert (releases.read_all(lake), {table: lake.version(table) for table in TABLES.tables}) == before
 
 
 @in_browser
@@ -402,7 +405,7 @@ def test_selected_tables_are_refreshed_and_readers_keep_what_they_have(airflow: 
     assert ended == "success"
     refreshed = event_log.read(lake, run_id="selected", event_type="refresh")
     names = {name for row in refreshed if (name := row.table_name)}
-    assert names == {n for n in select_tables(registry(), chosen) if registry()[n].layer != "bronze"}
+    assert names == {n for n in select_tables(TABLES, chosen) if TABLES[n].layer != "bronze"}
     assert f"left behind by the selection {chosen}" in note(airflow, f"dags/{REFRESH}/dagRuns/selected")
     assert releases.latest(lake) == before
 

@@ -81,7 +81,7 @@ def test_kept_relations_are_added_to_and_give_the_rows_of_the_query_after_each_h
     assert all(isinstance(table.method, Kept) for table in tables)
     world, found = made.World(spark, tmp_path / "lake", random.Random(3)), made.Found()
     run = refresh_run(world.lake, spark, tables=made.GRAPH)
-    for hour in range(4):
+    for hour in range(3):
         refresh_incremental(run, made.LINES)
         wrong = {table.name: made._differs(spark, world, table, found, first=hour == 0) for table in tables}
         assert not any(wrong.values()), wrong

@@ -1,6 +1,6 @@
 """Random queries: each is refused, or gives the same rows incremental and full. In DuckDB, so in seconds.
 
-MEDALLION_QUERIES is how many of each kind are made (60), MEDALLION_SEED which they are (1).
+MEDALLION_QUERIES is how many of each kind are made (30), MEDALLION_SEED which they are (1).
 """
 
 import os
@@ -21,7 +21,7 @@ from medallion.model.refresh_method import SIDE
 from medallion.model.table import Feed, Table
 from tests.proving import keyed, prove
 
-QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
+QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "30")), int(os.environ.get("MEDALLION_SEED", "1"))
 ITEMS = Feed(
     keys=("item_id",), schema="item_id BIGINT NOT NULL, order_id BIGINT, product_id BIGINT, n INT", name="items"
 )
