@@ -41,6 +41,7 @@ RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")
 SECONDS = 900  # a rule without which the tests do not end is noticed, too
 REFUSED = "_rule_refused"  # a function that changed modules call
+PLAIN = "--assert=plain"  # pytest would load the modules itself, to rewrite what they assert
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def _run_tests(changes: Mapping[str, ast.NodeTransformer], tests: Sequence[str],
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    code = pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests], plugins=[watch])
+    code = pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", PLAIN, *tests], plugins=[watch])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         watch.failed = watch.failed or f"pytest, with exit code {int(code)}"
     with os.fdopen(writing, "w") as answer:

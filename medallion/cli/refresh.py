@@ -201,7 +201,7 @@ def adopt(table: str) -> None:
 
     An hour is refused while a Bronze table has rows that were changed by hand or by another program. This
     takes these commits as changes: the next refresh follows them as it follows an hour's. To undo them, use
-    discard. Also for event_log, releases and quarantine_<topic>.
+    discard. Also for releases and quarantine_<topic>.
     """
     from medallion.pipeline.adoption import adopt as work
     from medallion.pipeline.run import Run
@@ -216,7 +216,7 @@ def discard(table: str) -> None:
     """Undo what somebody else changed in TABLE.
 
     This restores the version that the last refresh, load or upkeep left, in a commit of its own. To keep the
-    change, use adopt. Also for event_log, releases and quarantine_<topic>.
+    change, use adopt. Also for releases and quarantine_<topic>.
     """
     from medallion.pipeline.adoption import discard as work
     from medallion.pipeline.run import Run
