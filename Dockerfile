@@ -17,7 +17,8 @@ WORKDIR /opt/medallion
 COPY pyproject.toml README.md LICENSE requirements.in requirements.txt ./
 COPY requirements requirements
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
-COPY medallion/__init__.py medallion/errors.py medallion/
+COPY medallion/__init__.py medallion/
+COPY medallion/errors medallion/errors
 COPY medallion/spark/__init__.py medallion/spark/java.py medallion/spark/jars.py medallion/spark/jars.lock medallion/spark/jars-s3.lock medallion/spark/
 RUN --mount=type=secret,id=settings \
     --mount=type=secret,id=certificate \

@@ -12,8 +12,8 @@ from bench.parts import Cells, Heading, Paragraph, Part, Price, draw
 from bench.report_plots import DAG_COLOURS, colour_of, draw_hours, draw_phases, draw_stacks
 from bench.report_tables import bill_table, conditions_table, first_hours_table, hours_table, phases_table
 from bench.results import read_results
+from medallion.html.templating import render as render_template
 from medallion.storage.files import read_json, write_text
-from medallion.templating import render as render_template
 from medallion.ui.plots import add_legend, make_figure
 
 # What others have published for one hour of these changes: their words, their machines, never like for like.

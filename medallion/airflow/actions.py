@@ -15,12 +15,12 @@ from medallion.airflow.headers import OURS
 from medallion.airflow.naming import REFRESH, REPLAY, name_in_airflow
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
+from medallion.html.templating import render_notice
 from medallion.ingest.quarantine import feed_of, parse_corrected_lines, require_fitting_corrections
 from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
 from medallion.project import find_project
 from medallion.storage.lake import Lake
-from medallion.templating import render_notice
 
 NOT_CONFIRMED = "nothing was changed: tick the confirmation"
 Number = Annotated[int, Form()]

@@ -1,6 +1,6 @@
 """Content-Security-Policy headers of the pages."""
 
-from medallion.templating import script_source
+from medallion.html.templating import script_source
 
 # A page loads nothing from other hosts and runs one script, ours. Data Docs run none, in an origin of their own.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"

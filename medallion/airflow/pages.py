@@ -17,6 +17,7 @@ from medallion.airflow.headers import BENCHMARK, DATA_DOCS, FRAMING, OURS
 from medallion.airflow.projects import CHOSEN, enter_project, projects_in_airflow
 from medallion.errors import MedallionError, UsageError, one_line
 from medallion.hours import parse_hour
+from medallion.html.templating import render_notice
 from medallion.inspect.results import write_csv
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_of
@@ -25,7 +26,6 @@ from medallion.project import find_project
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
-from medallion.templating import render_notice
 from medallion.ui.benchmark import benchmark_page, find_report
 from medallion.ui.expectations import expectations_page
 from medallion.ui.quarantine import quarantine_page

@@ -10,8 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from medallion.airflow.naming import REFRESH, REPLAY, name_in_airflow
 from medallion.airflow.notes import TAG
 from medallion.errors import MedallionError
+from medallion.html.templating import Site, site
 from medallion.project import Project, find_project, project_above
-from medallion.templating import Site, site
 
 CHOSEN = "medallion_project"  # the cookie with the name of the project that a reader chose
 

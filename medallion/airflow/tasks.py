@@ -15,7 +15,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, Asset, BaseHook, task
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from medallion import advice
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.failures import as_airflow_errors, with_reason
 from medallion.airflow.lineage import lineage_parent
@@ -24,7 +23,7 @@ from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.naming import at, name_in_airflow
 from medallion.airflow.notes import TAG, leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, describe_redo, requested_hour, require_known_keys, text_of
-from medallion.errors import CheckFailed, UsageError
+from medallion.errors import CheckFailed, UsageError, advice
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
 from medallion.model.registry import Registry

@@ -9,8 +9,8 @@ from textwrap import dedent
 from typing import Any
 from urllib.parse import quote
 
-from medallion import templating
 from medallion.counts import counted
+from medallion.html import templating
 from medallion.ops.event_schema import WORST_FIRST
 
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}

@@ -5,8 +5,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from medallion import advice
 from medallion.cli.sheet import Column, Sheet
+from medallion.errors import advice
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.status import LakeStatus
 from medallion.model.registry import Registry

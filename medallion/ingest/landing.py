@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medallion import advice
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, advice
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.delta_source import require_all_commits

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
-from medallion import advice
+from medallion.errors import advice
 from medallion.ingest.ledger import Manifest, named_hours, read_manifest_if_whole
 from medallion.ingest.listing import Listing
 from medallion.ingest.source import Landed

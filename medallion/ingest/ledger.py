@@ -6,8 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from medallion import advice
-from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError, advice
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed

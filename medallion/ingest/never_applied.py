@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from medallion import advice
+from medallion.errors import advice
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medallion import advice
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.hour_files import source_path
 from medallion.ingest.ledger import Manifest, known_manifest

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from medallion import advice
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import MedallionError, UsageError, advice
 from medallion.ingest.change_log import require_own_log, rewind_log
 from medallion.ingest.ledger import landed_hours, last_common_hour, named_hours, read_manifest
 from medallion.ingest.listing import Listing

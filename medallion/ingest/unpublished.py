@@ -5,8 +5,7 @@ A shell, the scheduler and the pages find the same hour, and no hour is applied 
 
 from dataclasses import replace
 
-from medallion import advice
-from medallion.errors import HourOutOfOrder
+from medallion.errors import HourOutOfOrder, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest.ledger import landed_hours
 from medallion.ingest.restatement import Restatement, read_restatement

@@ -12,8 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-from medallion import advice
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, advice
 from medallion.ops import releases
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake

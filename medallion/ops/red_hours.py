@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from medallion import advice
+from medallion.errors import advice
 from medallion.ops.check_records import CheckRecord, Failure, read_check_records
 from medallion.storage.lake import Lake
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from medallion import advice
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import MedallionError, UsageError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.storage import fence, files
 from medallion.storage.change_feed import data_file

@@ -4,9 +4,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from medallion import advice
 from medallion.counts import counted
-from medallion.errors import HourOutOfOrder, MedallionError
+from medallion.errors import HourOutOfOrder, MedallionError, advice
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.decode import Decoded
 from medallion.ingest.listing import change_files

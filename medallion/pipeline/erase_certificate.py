@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from medallion import templating
+from medallion.html import templating
 from medallion.ingest.erased_subjects import PERSON, Registered
 from medallion.pipeline.erase_history import Removed
 from medallion.pipeline.erase_plan import Plan

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from medallion import advice
-from medallion.errors import HourOutOfOrder
+from medallion.errors import HourOutOfOrder, advice
 from medallion.ingest.erased_subjects import Registered, write_private
 from medallion.ingest.needles import Needles
 from medallion.inspect.person_search import Person

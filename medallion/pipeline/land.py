@@ -3,9 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medallion import advice
 from medallion.counts import counted
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.change_names import shown_path
 from medallion.ingest.erased_lines import ErasedLines

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from medallion import advice
-from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.errors import HourNotAvailable, MedallionError, UsageError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.erased_lines import without_erased

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from medallion import advice
+from medallion.errors import advice
 from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
 from medallion.model.table import Table

@@ -3,9 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
-from medallion import advice
 from medallion.counts import counted
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.model.refresh_method import RefreshMethod, StateWork

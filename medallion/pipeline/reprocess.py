@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from medallion import advice
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement

@@ -1,8 +1,7 @@
 """Adding and dropping tables of a lake, between two hours."""
 
-from medallion import advice
 from medallion.counts import counted
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ops import lake_tables, releases

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from medallion import advice
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, advice
 from medallion.hours import hour_from_number
 from medallion.storage import fence
 from medallion.storage.change_feed import columns_at

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medallion.html.templating import render
 from medallion.settings import PACKAGE
 from medallion.storage.files import Place, read_json
 from medallion.storage.lake import Lake
-from medallion.templating import render
 
 SHIPPED = PACKAGE.parent / "docs" / "benchmark" / "report.html"
 

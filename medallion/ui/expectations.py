@@ -6,12 +6,12 @@ from typing import Any
 
 from medallion.checks.volumes import NOT_COMPARED, ROW_COUNT_BOUND, ROW_COUNT_IN_HISTORY
 from medallion.counts import counted
+from medallion.html.templating import Bars, Grid, Link, Long, Status, render, render_notice
 from medallion.inspect.check_history import Judged, Trend, trends
 from medallion.inspect.volumes import read_row_counts
 from medallion.model.table import QUARANTINE
 from medallion.ops.event_schema import WORST_FIRST
 from medallion.storage.lake import Lake
-from medallion.templating import Bars, Grid, Link, Long, Status, render, render_notice
 
 TALL = 22  # pixels of the tallest bar
 SHOWN_CHECKS = 24

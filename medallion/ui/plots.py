@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from medallion.hours import hour_number
-from medallion.templating import Grid, Plot
+from medallion.html.templating import Grid, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

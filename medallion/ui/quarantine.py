@@ -3,12 +3,12 @@
 import json
 from urllib.parse import quote
 
+from medallion.html.templating import Grid, Link, Long, render
 from medallion.ingest.quarantine import SNAPSHOT, feed_of, read_rejected
 from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 from medallion.model.registry import Registry
 from medallion.model.table import QUARANTINE
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, Long, render
 
 SHOWN = 200  # lines
 SUMMARY = ("name", "what", "hour", "reason", "count")

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from medallion.counts import counted
+from medallion.html.templating import Grid, Link, RunLink, render, render_notice
 from medallion.inspect.query import diff, diff_rows
 from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, RunLink, render, render_notice
 from medallion.ui.results import NOTHING
 from medallion.ui.values import cell_text
 

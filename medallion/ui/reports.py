@@ -6,13 +6,13 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from medallion.html.templating import Grid, RunLink, Status, render, render_notice
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
-from medallion.templating import Grid, RunLink, Status, render, render_notice
 
 SHOWN = 200  # runs on the page
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "status", "started_at", "details")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.counts import counted
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
+from medallion.html.templating import Grid, Link, Long, Plot, in_words, render, render_notice
 from medallion.inspect.headlines import Headline, compared_release, read_headline
 from medallion.inspect.results import Sample, Series, TableResult, published_tables, read_result
 from medallion.model.chart import Chart
@@ -17,7 +18,6 @@ from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.storage.files import side_by_side
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, Long, Plot, in_words, render, render_notice
 from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, to_svg
 from medallion.ui.values import cell_text, is_money, period, short
 

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from urllib.parse import quote
 
+from medallion.html.templating import Grid, Link, Plot, Status, render
 from medallion.inspect.run_history import COLUMNS, HourCost, RunFigures, compare_costs, run_history
 from medallion.ops import event_log
 from medallion.ops.event_schema import phases_of
 from medallion.project import find_project
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, Plot, Status, render
 from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 from medallion.ui.timings import COLOURS, first_moment
 

@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 from medallion.hours import hour_or_snapshot
+from medallion.html.templating import Grid, Link, Status, render, render_notice
 from medallion.inspect.hour_history import HourMark
 from medallion.inspect.status import TableStatus
 from medallion.model.registry import Registry
 from medallion.refresh.definitions import CHANGED
-from medallion.templating import Grid, Link, Status, render, render_notice
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.standing import Standing
 

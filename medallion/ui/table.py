@@ -6,6 +6,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, UsageError
+from medallion.html.templating import Grid, Link, Long, Plot, RunLink, Status, render
 from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_descriptions import column_descriptions
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
@@ -19,7 +20,6 @@ from medallion.ops import releases
 from medallion.project import find_project
 from medallion.refresh.definitions import CHANGED, is_definition_changed
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, Long, Plot, RunLink, Status, render
 from medallion.ui.expectations import draw_checks
 from medallion.ui.plots import plot_over_hours
 from medallion.ui.results import sample_grid

@@ -7,13 +7,13 @@ from statistics import median
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
+from medallion.html.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, STATUS_COLOURS, STRATEGY_COLOURS, EventRow, phases_of
 from medallion.project import find_project
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 
 SHOWN = 72  # newest hours on a plot

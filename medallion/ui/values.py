@@ -6,7 +6,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from medallion.templating import in_words
+from medallion.html.templating import in_words
 
 _MONEY = frozenset({"amount", "cost", "margin", "price", "revenue", "spend", "spent", "subtotal", "total", "value"})
 _NO_MONEY = frozenset(

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from medallion.templating import TEMPLATES, Grid, Link, breakable, in_words, render, render_notice, script_source
+from medallion.html.templating import TEMPLATES, Grid, Link, breakable, in_words, render, render_notice, script_source
 from medallion.ui.results import Card
 
 PALETTE = {
