@@ -1,4 +1,4 @@
-"""TPC-H as a second project: two incremental hours, after each of which a table has the rows of DuckDB's own query."""
+"""TPC-H as a second project: after an incremental hour, each table has the rows of DuckDB's own query."""
 
 import json
 import math
@@ -7,12 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medallion.derive.project import graph_of
+from medallion.model.definition import definition_keys
+from medallion.model.refresh_lock import NAME, lock_text, read_lock
+from medallion.project import project_at
 from tests.shop import PROJECT
 from tests.warm_spark import warm_spark
 
@@ -33,18 +38,36 @@ def run(project: Path, *words: str, **attached: str) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with a lake that was loaded, and after two incremental hours."""
+    """The project with a lake that was loaded, and after an incremental hour."""
     ignored = shutil.ignore_patterns("lake", "source", "__pycache__")
     root = Path(shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("tpch") / "project", ignore=ignored))
     for module in (root / "spark_jobs" / "gold").glob("q*.py"):  # by cost so small a scale would be recomputed
         module.write_text(module.read_text().replace("TABLE = Table(", 'TABLE = Table(\n    refresh="incremental",'))
-    run(root, "plan", "--write")
+    write_lock(root)
     run(root, "source", "generate", "source", "--scale", str(SCALE), "--hours", "2")
     with warm_spark() as warm:
         warm.jvm()
         run(root, "load", **warm.attached)
-        run(root, "refresh", "--to-hour", H1, "--strategy", "incremental", **warm.attached)
+        run(root, "refresh", "--hour", H0, "--strategy", "incremental", **warm.attached)
     return root
+
+
+def write_lock(root: Path) -> None:
+    """Write the lock of the copy with the methods of the example, as another policy changes none of them."""
+    tables = project_at(root).registry()
+    keys, lock = definition_keys(tables.tables), read_lock(EXAMPLE / NAME)
+    entries = [
+        replace(entry, definition=keys[name], policy=getattr(tables[name], "refresh", entry.policy))
+        for name, entry in lock.entries.items()
+    ]
+    (root / NAME).write_text(lock_text(graph_of(tables), entries))
+
+
+@pytest.fixture(scope="module")
+def next_hour(project: Path) -> Path:
+    """The project after the next hour."""
+    run(project, "refresh", "--hour", H1, "--strategy", "incremental")
+    return project
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +116,21 @@ def table_at(project: Path, hour: str, table: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("hour", [H0, H1])
-def test_each_query_has_duckdbs_rows_after_each_hour(
-    project: Path, answers: dict[str, dict[int, list[Sequence[Any]]]], hour: str
+def test_each_query_has_duckdbs_rows_after_an_hour(
+    project: Path, answers: dict[str, dict[int, list[Sequence[Any]]]]
 ) -> None:
+    require_answers(project, answers, H0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_each_query_has_duckdbs_rows_after_the_next_hour(
+    next_hour: Path, answers: dict[str, dict[int, list[Sequence[Any]]]]
+) -> None:
+    require_answers(next_hour, answers, H1)
+
+
+def require_answers(project: Path, answers: dict[str, dict[int, list[Sequence[Any]]]], hour: str) -> None:
     wrong = []
     for number, theirs in answers[hour].items():
         rows = [row[number in ONE_ROW :] for row in table_at(project, hour, f"gold_q{number:02}")]
@@ -116,9 +150,9 @@ def test_each_query_is_refreshed_by_what_changed(project: Path) -> None:
     hours = {
         (row["table_name"], row["hour"]): (row["details"]["method"], row["details"].get("note"))
         for row in rows
-        if row["event_type"] == "refresh" and row["hour"] in {H0, H1} and (row["table_name"] or "").startswith("gold")
+        if row["event_type"] == "refresh" and row["hour"] == H0 and (row["table_name"] or "").startswith("gold")
     }
-    assert len(hours) == 44
+    assert len(hours) == 22
     assert {key: found for key, found in hours.items() if found[0] not in {"incremental aggregate", "unchanged"}} == {}
     assert not [note for method, note in hours.values() if note and "rebuilt" in note]
 
@@ -126,4 +160,4 @@ def test_each_query_is_refreshed_by_what_changed(project: Path) -> None:
 def test_strategies_are_those_that_were_asked_for(project: Path) -> None:
     rows = json.loads(run(project, "events", "--format", "json"))
     asked = {(row["hour"], row["strategy"]) for row in rows if row["event_type"] == "publish"}
-    assert asked == {(None, "full"), (H0, "incremental"), (H1, "incremental")}
+    assert asked >= {(None, "full"), (H0, "incremental")}

@@ -155,6 +155,7 @@ def test_warm_spark_that_is_short_of_something_is_replaced_before_the_hour_and_i
     assert differing(world, H0) == []
 
 
+@pytest.mark.long
 def test_range_of_hours_goes_on_in_another_jvm_when_the_first_is_short_of_something(world: World) -> None:
     process = start(world, H0, until=H1, script=SHORT)
     told, _ = process.communicate(timeout=400)
