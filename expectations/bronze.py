@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from expectations.values import ORDER_STATUSES
-from medallion import Expectation, Grouped, no_rows, refers_to, sql_list
+from medallion import Expectation, Grouped, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "bronze_orders": (
@@ -13,9 +13,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             WITH unknown AS (
                 SELECT order_status, COUNT(*) AS orders
                 FROM {batch}
-                WHERE order_status NOT IN """
-            + sql_list(ORDER_STATUSES)
-            + """
+                WHERE order_status NOT IN {ORDER_STATUSES}
                 GROUP BY order_status
             )
             SELECT *
@@ -26,6 +24,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             "at most 5 % of orders have a status that Silver does not know",
             severity="warning",
             grouped=Grouped("order_status", "orders"),
+            values={"ORDER_STATUSES": ORDER_STATUSES},
         ),
     ),
     "bronze_order_items": (

@@ -8,13 +8,13 @@ jumps from its own history is a warning.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal
 
-from medallion.expect.literals import sql_list
+from medallion.expect.literals import duckdb_text, sql_list, with_lists
 from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
 
 Severity = Literal["critical", "warning", "drop"]
@@ -141,13 +141,15 @@ def no_rows(
     severity: Severity = "critical",
     by_change: ByChange | None = None,
     grouped: Grouped | None = None,
+    values: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Expectation:
     """Expect ``query`` to return no rows; the rows that it returns are failures, and shown as examples.
 
     ``{batch}`` is the checked table; other tables of this layer or below are named like ``{silver_customers}``.
     grouped: for a query that returns groups of records, what identifies a group and which column counts its records.
+    values: lists of strings by upper-case name, which the query uses like ``IN {ORDER_STATUSES}``.
     """
-    arguments = {"unexpected_rows_query": query}
+    arguments = {"unexpected_rows_query": with_lists(query, values, duckdb_text)}
     kind = "UnexpectedRowsExpectation"
     return Expectation(kind, arguments, meaning, severity, by_change=by_change, grouped=grouped)
 

@@ -11,13 +11,14 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from medallion.errors import BadDeclaration, UsageError
+from medallion.expect.literals import LIST_NAME
 from medallion.model.about import require_about
 from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
 from medallion.model.personal import require_erasable
-from medallion.model.table import BESIDE_A_CHANGE, LIST_NAME, ChangeLog, Feed, Table
+from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Table
 
 Node = Feed | ChangeLog | Table
 

@@ -1,6 +1,5 @@
 """What a table is: a change feed or a change log in Bronze, a query in every layer above. Values only, no Spark."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ from pathlib import Path
 from string import Formatter
 from textwrap import dedent
 
-from medallion.expect.literals import sql_list
+from medallion.expect.literals import with_lists
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
@@ -25,8 +24,6 @@ QUARANTINE = "quarantine_"  # prefix of the name of a table of dropped rows
 BROKEN = "_broken"  # column of such a table with the expectations that a row fails
 BESIDE_A_CHANGE = ("_line", "_deleted")  # line in the file, and whether it deletes: reserved, not columns of a feed
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # earliest event time; the first versions of dimensions begin then
-LIST_NAME = r"[A-Z][A-Z0-9_]*"  # name of a list of values
-_LIST = re.compile(rf"(?<!{{){{({LIST_NAME})}}(?!}})")  # placeholder of a list in a query
 MAX_ROW_CHANGE = 0.5  # share of its rows by which a table may grow or shrink between two releases without a warning
 
 
@@ -113,10 +110,7 @@ class Table:
     def __post_init__(self) -> None:
         """Replace the names of lists in the query by their values."""
         if self.values:
-            object.__setattr__(self, "query", _LIST.sub(self._literals, self.query))
-
-    def _literals(self, named: re.Match[str]) -> str:
-        return sql_list(self.values[named[1]]) if named[1] in self.values else named[0]
+            object.__setattr__(self, "query", with_lists(self.query, self.values))
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bench.duck import translated
 from medallion.errors import MedallionError, UsageError
-from medallion.expect.vocabulary import in_set, not_null, unique
+from medallion.expect.vocabulary import in_set, no_rows, not_null, unique
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.registry import Node
 from medallion.model.table import Feed, Table
@@ -243,6 +243,14 @@ def test_query_has_the_lists_that_it_names_as_literals() -> None:
     assert table.query == "SELECT id FROM {silver_a} WHERE state IN ('it\\'s', 'new') AND note <> '{{STATES}}'"
     assert table.inputs == ("silver_a",)
     assert replace(table, name="gold_b").query == table.query
+
+
+def test_expectation_has_the_lists_that_it_names_as_literals() -> None:
+    query = "SELECT * FROM {batch} WHERE status NOT IN {STATUSES} AND note <> '{{STATUSES}}'"
+    expectation = no_rows(query, "every status is known", values={"STATUSES": ("new", "it's")})
+    assert expectation.arguments["unexpected_rows_query"] == (
+        "SELECT * FROM {batch} WHERE status NOT IN ('new', 'it''s') AND note <> '{{STATUSES}}'"
+    )
 
 
 def test_inputs_are_named_once_in_the_order_of_the_query() -> None:
