@@ -1,8 +1,8 @@
-"""Relations of a query set apart from the rest of it, so that state of them can be kept.
+"""Set relations of a query apart from the rest of it, so that their state can be kept.
 
-Groups are set apart from what is computed of them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
-groups), and rows from a condition that compares them with such a subquery. This module only proposes. Spark judges
-whether the pieces and the rest give the same rows as the query, and the proofs judge whether the state adds up.
+Groups are set apart from what is computed from them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
+groups), and rows from a condition that compares them with such a subquery. This module only proposes: Spark checks
+that the pieces and the rest give the same rows as the query, and the proofs check that the state adds up.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ Accept = Callable[[KeptPart], KeptPart]  # completes a part if it can be proven,
 
 
 class _AsWritten(Spark):
-    """Spark's SQL, in which a comma in FROM stays a comma: Spark's optimizer treats CROSS JOIN differently."""
+    """Spark's SQL with a comma in FROM left as a comma: Spark's optimizer treats CROSS JOIN differently."""
 
     class Parser(SparkParser):
-        """Its parser."""
+        """The parser of this dialect."""
 
         JOINS_HAVE_EQUAL_PRECEDENCE = False
 
@@ -36,9 +36,9 @@ _NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "
 
 
 def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
-    """Split a query into pieces whose state can be kept, and return them with the reasons why other pieces cannot.
+    """Split a query into pieces whose state can be kept; return these, and why the state of other pieces cannot be.
 
-    accept: judges whether the state of a piece can be kept.
+    accept: decides whether the state of a piece can be kept.
     """
     try:
         tree = sqlglot.parse_one(marked(query), dialect=_AsWritten)
@@ -54,14 +54,14 @@ def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
 
 
 def query_with(tree: exp.Query) -> Mapping[str, object]:
-    """The arguments of its WITH."""
+    """Return the arguments of a query's WITH clause; empty if it has none."""
     found = tree.args.get("with_")
     return found.args if found is not None else {}
 
 
 @dataclass
 class _Pieces:
-    """The pieces of one query. parts: the kept ones. reasons: why others are not kept."""
+    """The pieces of one query. parts: those whose state is kept. reasons: why that of others is not."""
 
     tree: exp.Query
     accept: Accept
@@ -71,12 +71,12 @@ class _Pieces:
 
     @cached_property
     def ctes(self) -> dict[str, exp.Query]:
-        """Its common table expressions."""
+        """The common table expressions of the query, by name."""
         return {cte.alias: cte.this for cte in self.tree.ctes}
 
     @cached_property
     def last(self) -> exp.Query:
-        """Its last SELECT."""
+        """The query without its WITH clause."""
         last = self.tree.copy()
         last.set("with_", None)
         return last
@@ -140,7 +140,7 @@ class _Pieces:
         return self._rows_below(query, None)
 
     def _lifted(self, query: exp.Select) -> exp.Query:
-        """Make the rows a piece as they are before a comparison with another kept relation."""
+        """Make the rows a piece, before conditions compare them with another kept relation."""
         where, others, lifted = query.args.get("where"), list[exp.Expr](), list[exp.Expr]()
         for condition in _conjuncts(where.this if where else None):
             count = len(self.parts)
@@ -194,7 +194,7 @@ class _Pieces:
         return query
 
     def _subqueries_kept(self, tree: exp.Expr) -> exp.Expr:
-        """Return an expression with its subqueries over their kept pieces."""
+        """Return an expression whose subqueries read their kept pieces."""
         holder = exp.Paren(this=tree.copy())
         for found in [*holder.find_all(exp.Subquery)]:
             if isinstance(found.this, exp.Query) and not _is_kept(found):
@@ -230,12 +230,12 @@ class _Pieces:
         return part.name
 
     def text_with_ctes(self, query: exp.Query) -> str:
-        """Return a query as SQL, with the common table expressions that it reads over their kept pieces."""
+        """Return a query as SQL, with the common table expressions that it reads, computed from their kept pieces."""
         ctes = self._ctes_read_by(query, changed=True)
         return ctes + unmarked(query.sql(dialect="spark"))
 
     def _ctes_read_by(self, *trees: exp.Expr, changed: bool) -> str:
-        """Return WITH and the common table expressions that ``trees`` read; changed: over their kept pieces."""
+        """Return a WITH clause of what ``trees`` read; changed: whether to compute it from kept pieces."""
         bodies = {**self.ctes, **self._changed} if changed else self.ctes
         needed, waiting = set[str](), [*trees]
         while waiting:
@@ -247,7 +247,7 @@ class _Pieces:
         return f"WITH {', '.join(listed)} " if listed else ""
 
     def _reads_expressions(self, query: exp.Select) -> bool:
-        """Whether it reads a common table expression or a subquery in FROM."""
+        """Whether FROM of a query reads a common table expression or a subquery."""
         return any(
             (isinstance(found, exp.Table) and found.name in self.ctes) or isinstance(found, exp.Subquery)
             for found in _sources(query)
@@ -255,7 +255,7 @@ class _Pieces:
 
 
 def _is_grouped(query: exp.Select) -> bool:
-    """Whether each of its rows is a group."""
+    """Whether each row of a query is a group."""
     if query.args.get("group") or query.args.get("distinct"):
         return True
     return any(

@@ -33,10 +33,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class Identifiers:
-    """What identifies rows of a feed, so that one value of it has few rows of any table: its keys, whatever they are
-    called in tables that are computed from it, and what is called like a key.
+    """The columns that identify rows of a feed, so that one value of them has few rows in any table.
 
-    sources: what is copied and compared in the query of a table.
+    These are the keys of feeds, whatever computed tables call them, and columns with the name of such a key.
+
+    sources: returns what the query of a table copies and compares.
     """
 
     nodes: Mapping[str, Node]
@@ -50,7 +51,7 @@ class Identifiers:
         """
         place = (place[0], place[1].lower())
         if place not in self._known:
-            self._known[place] = None  # where two tables are compared in a circle
+            self._known[place] = None  # ends the recursion where comparisons lead in a circle
             self._known[place] = self._rank(*place)
         return self._known[place]
 
@@ -110,8 +111,10 @@ def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, ident
 
 
 def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:
-    """Yield upserts by ``key``: with all columns that are equal to it, else with those alone that are called like it,
-    and the other inputs over each path that leads to it."""
+    """Yield upserts by ``key``, with each path from the inputs without it.
+
+    First every column that is equal to the key counts as the key, then only those that have its name.
+    """
     everywhere: dict[str, str] = {}
     for name, column in sorted(equal, key=lambda place: place[1].lower() != key.lower()):
         everywhere.setdefault(name, column)
@@ -123,8 +126,10 @@ def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Seque
 
 
 def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) -> Iterator[dict[str, Via]]:
-    """Yield how each input without the key leads to one that has it, the shortest paths first; last all of these ways
-    at once, for inputs that are read more than once."""
+    """Yield ways from the inputs without the key to one that has it, in the fewest steps: each combination of steps.
+
+    The last one takes all steps at once, for inputs that are read more than once.
+    """
     steps, reached = dict[str, list[Via]](), {*keyed}
     while len(reached) < len(inputs):
         new: dict[str, list[Via]] = {}

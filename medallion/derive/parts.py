@@ -1,4 +1,4 @@
-"""Find the parts of a query that add up, from the outside in: what the rest reads, then what that is made of."""
+"""Find the parts of a query that add up, from the outside in: first what the rest reads, then what those parts read."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Parts:
     refused: dict[str, str] = field(default_factory=dict)
 
     def reason(self) -> str:
-        """Why nothing is kept."""
+        """Return why no part adds up."""
         none = "no part of its query has keys, SUM and COUNT alone, to which a change can be added"
         return "; ".join(self.refused.values()) or none
 
@@ -64,7 +64,7 @@ def _try_part(plan: Plan, name: str, reading: Reading, passed_over: Collection[s
     except Unprovable as refusal:
         reason = str(refusal)
     _outside_in(plan, node, reading, passed_over, found)
-    if _reads_any(plan, node, found.names):  # which it may be made of
+    if _reads_any(plan, node, found.names):  # it may add up over the parts just found inside it
         try:
             found.names[name] = prove_part(name, plan, reading, found.names)
             return
@@ -74,7 +74,7 @@ def _try_part(plan: Plan, name: str, reading: Reading, passed_over: Collection[s
 
 
 def _read_by(plan: Plan, node: Node) -> list[str]:
-    """The common table expressions that ``node`` reads at first hand, in order."""
+    """Return the common table expressions that ``node`` reads directly, in order."""
     every = {name.lower() for definition in plan.ctes.values() if (name := cte_name(definition))}
     read = (part for part in nodes_below(plan, node, every) if part.kind == "CTERelationRef")
     names = dict.fromkeys(cte_name(plan.ctes[part.cte]) for part in read)
