@@ -1,4 +1,4 @@
-"""Keep or undo what somebody else changed in a table that no refresh recomputes."""
+"""Adopt or discard what somebody else changed in a table that no refresh recomputes."""
 
 import json
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def adopt(run: Run, driver: Driver, table: str) -> Outcome:
-    """Accept what somebody else changed in ``table``, in one commit of ours that names each of theirs.
+    """Accept what somebody else changed in ``table``, in one commit of ours that names each of their commits.
 
-    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns do not fit the
-    declaration.
+    Raises UsageError if nobody else has changed the table, or if it is computed; MedallionError if its columns do not
+    fit the declaration.
     """
     with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
@@ -44,7 +44,8 @@ def adopt(run: Run, driver: Driver, table: str) -> Outcome:
 def discard(run: Run, driver: Driver, table: str) -> Outcome:
     """Restore ``table`` to its last version of ours, in one commit.
 
-    Raises UsageError when nobody has changed it, or it is computed; MedallionError when that version is not kept.
+    Raises UsageError if nobody else has changed the table, or if it is computed; MedallionError if files of that
+    version no longer exist.
     """
     from deltalake import PostCommitHookProperties
 
@@ -72,7 +73,7 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
 
 
 def _changed(driver: Driver, table: str) -> "tuple[DeltaTable, Provenance]":
-    """The table, and what others changed in it since our last commit."""
+    """Return the table, and what others changed in it since our last commit. Raises UsageError if there is nothing."""
     if isinstance(driver.tables.tables.get(table), Table):
         raise UsageError(f"{table} is computed: the next refresh recomputes what somebody else changed in it")
     path = _path(driver, table)
@@ -96,7 +97,7 @@ def _layer(driver: Driver, table: str) -> str | None:
 
 
 def _path(driver: Driver, table: str) -> str:
-    """Return the table's path. Raises UsageError for a table with nothing to adopt or to discard."""
+    """Return the table's path. Raises UsageError for a table that cannot be adopted or discarded."""
     lake = driver.lake
     if table == "event_log":
         raise UsageError("event_log is only added to: a change by somebody else is noted there, and holds up nothing")
