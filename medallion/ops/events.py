@@ -1,4 +1,4 @@
-"""One row of the event log, as a value and as Arrow has it."""
+"""One row of the event log, as a value and in Arrow."""
 
 import json
 import uuid
@@ -42,12 +42,12 @@ class Event:
 
 
 def read_event(row: Mapping[str, Any]) -> Event | None:
-    """Return the event that another version may have written as ``row``; None where it has no time.
+    """Return the event in ``row``, which another version may have written; None if it has no valid times.
 
-    Fields that this version does not have go into its details.
+    Fields that this version does not have are added to its details.
     """
     known = {f.name for f in fields(Event)}
-    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # at each reading
+    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # same each time
     unsaid = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
     values = unsaid | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
     event = Event(**values)
