@@ -55,8 +55,8 @@ def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
 
 def query_with(tree: exp.Query) -> Mapping[str, object]:
     """Return the arguments of a query's WITH clause; empty if it has none."""
-    found = tree.args.get("with_")
-    return found.args if found is not None else {}
+    with_clause = tree.args.get("with_")
+    return with_clause.args if with_clause is not None else {}
 
 
 @dataclass
@@ -161,8 +161,8 @@ class _Pieces:
             columns = Columns(rowwise, query, takes_columns=True)
         new.set("expressions", [columns.named(item) for item in query.expressions])
         for clause in ("group", "having"):
-            if found := query.args.get(clause):
-                new.set(clause, columns.moved(found))
+            if clause_tree := query.args.get(clause):
+                new.set(clause, columns.moved(clause_tree))
         if order := query.args.get("order"):
             new.set("order", columns.moved(order, names))
         new.set("where", exp.Where(this=columns.moved(condition)) if condition is not None else None)
@@ -175,12 +175,12 @@ class _Pieces:
     def _over_kept(self, query: exp.Select) -> exp.Query:
         """Return the query over the kept pieces of the common table expressions and subqueries that it reads."""
         new = self._with_subqueries_kept(query.copy())
-        for found in [*new.find_all(exp.Table)]:
-            if found.name in self.ctes and found.name not in self._changed:
+        for table in [*new.find_all(exp.Table)]:
+            if table.name in self.ctes and table.name not in self._changed:
                 count = len(self.parts)
-                changed = self.keep(self.ctes[found.name])
+                changed = self.keep(self.ctes[table.name])
                 if len(self.parts) > count:
-                    self._changed[found.name] = changed
+                    self._changed[table.name] = changed
         for derived in [*new.find_all(exp.Subquery)]:
             if isinstance(derived.parent, exp.From | exp.Join) and isinstance(derived.this, exp.Query):
                 derived.set("this", self.keep(derived.this))
@@ -188,17 +188,17 @@ class _Pieces:
 
     def _with_subqueries_kept(self, query: exp.Select) -> exp.Select:
         for clause in ("where", "having"):
-            if found := query.args.get(clause):
-                found.set("this", self._subqueries_kept(found.this))
+            if clause_tree := query.args.get(clause):
+                clause_tree.set("this", self._subqueries_kept(clause_tree.this))
         query.set("expressions", [self._subqueries_kept(item) for item in query.expressions])
         return query
 
     def _subqueries_kept(self, tree: exp.Expr) -> exp.Expr:
         """Return an expression whose subqueries read their kept pieces."""
         holder = exp.Paren(this=tree.copy())
-        for found in [*holder.find_all(exp.Subquery)]:
-            if isinstance(found.this, exp.Query) and not _is_kept(found):
-                found.set("this", self.keep(found.this))
+        for subquery in [*holder.find_all(exp.Subquery)]:
+            if isinstance(subquery.this, exp.Query) and not _is_kept(subquery):
+                subquery.set("this", self.keep(subquery.this))
         inner = holder.this
         assert isinstance(inner, exp.Expr)
         return inner
@@ -219,9 +219,9 @@ class _Pieces:
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")
-        alike = replace(part, name="")
+        unnamed = replace(part, name="")
         for known in self.parts:
-            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == alike:
+            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == unnamed:
                 return known.name
         try:
             self.parts.append(self.accept(part))
@@ -249,8 +249,8 @@ class _Pieces:
     def _reads_expressions(self, query: exp.Select) -> bool:
         """Whether FROM of a query reads a common table expression or a subquery."""
         return any(
-            (isinstance(found, exp.Table) and found.name in self.ctes) or isinstance(found, exp.Subquery)
-            for found in _sources(query)
+            (isinstance(source, exp.Table) and source.name in self.ctes) or isinstance(source, exp.Subquery)
+            for source in _sources(query)
         )
 
 
@@ -259,9 +259,9 @@ def _is_grouped(query: exp.Select) -> bool:
     if query.args.get("group") or query.args.get("distinct"):
         return True
     return any(
-        isinstance(found, exp.AggFunc) and not isinstance(found.parent, exp.Window)
+        isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
         for item in (*query.expressions, *filter(None, [query.args.get("having")]))
-        for found in _own_parts(item)
+        for node in _own_parts(item)
     )
 
 

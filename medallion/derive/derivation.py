@@ -103,14 +103,14 @@ class _Graph:
 
     def derive(self, table: Table) -> None:
         """Derive the method of one table, whose inputs already have theirs."""
-        found = self._derivation(table)
-        if table.refresh == "incremental strict" and isinstance(found.method, Full):
-            ways = "; ".join(f"{method}: {reason}" for method, reason in found.refused.items())
+        derivation = self._derivation(table)
+        if table.refresh == "incremental strict" and isinstance(derivation.method, Full):
+            ways = "; ".join(f"{method}: {reason}" for method, reason in derivation.refused.items())
             raise MedallionError(
                 f"{_module(table)} declares refresh='incremental strict', and no way of it is right: {ways}; change the"
                 " query, or declare refresh='incremental', which recomputes it in full"
             )
-        self.nodes[table.name], self.derived[table.name] = replace(table, method=found.method), found
+        self.nodes[table.name], self.derived[table.name] = replace(table, method=derivation.method), derivation
 
     def _derivation(self, table: Table) -> Derivation:
         self._prover.columns_of(table.name)  # a query that Spark cannot analyse is refused under any policy

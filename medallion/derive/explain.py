@@ -94,8 +94,8 @@ class Explanation:
         """Yield the lines that ``medallion explain`` prints."""
         yield f"{self.table.name}: {self.table.refresh_method} (refresh={self.table.refresh!r})"
         yield f"  {self.reason}"
-        for title, found in (("a change of", self._touched()), ("costs", self._dear_steps())):
-            for line in found:
+        for title, entries in (("a change of", self._touched()), ("costs", self._dear_steps())):
+            for line in entries:
                 yield f"  {title} {line}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"

@@ -89,8 +89,8 @@ def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Id
 
 def _columns(node: Node, plan: Plan, name: str) -> list[str]:
     """Return the columns of an input that the plan reads, in order."""
-    found = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
-    return [*next(found, node.keys)]
+    read_columns = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
+    return [*next(read_columns, node.keys)]
 
 
 def _rows_per_value(by: ByKey, nodes: Mapping[str, Node]) -> int:

@@ -59,9 +59,9 @@ class Identifiers:
         ranks = [rank for feed in self.nodes.values() if isinstance(feed, Feed) for rank in _places(feed, column)]
         node = self.nodes[name]
         if not ranks and isinstance(node, Table):
-            found = self.sources(node)
-            copies = [place for given, places in found.output if given.lower() == column for place in places]
-            ranks = [rank for place in found.equal_to(copies) if (rank := self.rank(place)) is not None]
+            sources = self.sources(node)
+            copies = [place for given, places in sources.output if given.lower() == column for place in places]
+            ranks = [rank for place in sources.equal_to(copies) if (rank := self.rank(place)) is not None]
         return min(ranks, default=None)
 
 
@@ -72,7 +72,7 @@ def _places(feed: Feed, column: str) -> list[int]:
 
 def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identifiers) -> Keys:
     """Return the keys that ``table`` can be upserted by."""
-    plan, found, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
+    plan, proven, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
     inputs = {name: prover.columns_of(name) for name in table.inputs}
     for name, places in sources.output:
         equal = sources.equal_to(places)
@@ -90,12 +90,12 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
             except Unprovable as refusal:
                 reason = reason or str(refusal)
             else:
-                found.append((rank, method))
+                proven.append((rank, method))
                 break
         else:
             reasons.append(f"by {name}: {reason or 'no path leads from all of its inputs to it'}")
-    methods = tuple(method for _, method in sorted(found, key=lambda pair: pair[0]))
-    is_fine = any(rank < _ANY_COLUMN for rank, _ in found)
+    methods = tuple(method for _, method in sorted(proven, key=lambda pair: pair[0]))
+    is_fine = any(rank < _ANY_COLUMN for rank, _ in proven)
     return Keys(methods, "; ".join(reasons) or _NO_KEY, is_fine)
 
 
@@ -118,8 +118,8 @@ def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Seque
     everywhere: dict[str, str] = {}
     for name, column in sorted(equal, key=lambda place: place[1].lower() != key.lower()):
         everywhere.setdefault(name, column)
-    alike = {name: column for name, column in everywhere.items() if column.lower() == key.lower()}
-    for columns in (everywhere, alike) if alike and alike != everywhere else (everywhere,):
+    same_name = {name: column for name, column in everywhere.items() if column.lower() == key.lower()}
+    for columns in (everywhere, same_name) if same_name and same_name != everywhere else (everywhere,):
         in_order = {name: columns[name] for name in inputs if name in columns}
         for via in _paths(in_order, sources, inputs):
             yield ByKey(key, via, in_order)

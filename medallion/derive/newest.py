@@ -54,5 +54,5 @@ def _largest(part: Expression) -> tuple[str, str] | None:
     if below.source is None or len(columns) != 1:
         return None
     name, spelled = below.source
-    found = [column for column, item in zip(spelled, below.output, strict=True) if item.id in columns]
-    return (name, found[0]) if found else None
+    names = [column for column, item in zip(spelled, below.output, strict=True) if item.id in columns]
+    return (name, names[0]) if names else None

@@ -66,9 +66,9 @@ class Columns:
         """Return an expression over the piece. names: of the SELECT's own columns, which are left as they are."""
         holder = exp.Paren(this=tree.copy())
         self._move(holder.this, names)
-        found = holder.this
-        assert isinstance(found, exp.Expr)
-        return found
+        result = holder.this
+        assert isinstance(result, exp.Expr)
+        return result
 
     def _move(self, tree: exp.Expr, names: frozenset[str] | set[str]) -> None:
         if isinstance(tree, exp.Query | exp.Subquery):  # a subquery reads relations of its own
@@ -98,11 +98,11 @@ class Columns:
             return self._place("key", text_of(tree), tree) if isinstance(tree, exp.Column) else None
         if self._has_sets and isinstance(tree, exp.Grouping | exp.GroupingId):
             return self._place("key", text_of(tree), tree)
-        if (found := _aggregate(tree)) is None:
+        if (aggregate := _aggregate(tree)) is None:
             return None
-        if self._has_sets and found[0] not in ADDS_UP:
+        if self._has_sets and aggregate[0] not in ADDS_UP:
             raise Unmoved(f"{text_of(tree)} does not add up over ROLLUP, CUBE or GROUPING SETS")
-        return self._place(found[0], found[1], tree, found[2])
+        return self._place(aggregate[0], aggregate[1], tree, aggregate[2])
 
     def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
         """Return the name of the column for an expression, adding one if needed."""
@@ -154,7 +154,7 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
         if any(isinstance(item, exp.Literal) or by_name.get(item.name.lower(), item) != item for item in columns):
             raise Unmoved("list the columns in ROLLUP, CUBE or GROUPING SETS, not their aliases or positions")
         return columns
-    found = []
+    groups = []
     for item in group.expressions:
         if isinstance(item, exp.Literal) and not item.is_string:
             item = query.expressions[int(item.this) - 1].unalias()
@@ -162,8 +162,8 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
             item = by_name.get(item.name.lower(), item)
         if isinstance(item, exp.Literal):
             raise Unmoved("it groups by a constant")
-        found.append(item)
-    return found
+        groups.append(item)
+    return groups
 
 
 def grouping_of(query: exp.Select) -> str:

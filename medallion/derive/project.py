@@ -36,9 +36,11 @@ def text_of(tables: Registry, analyse: Analyser, known: Mapping[str, Proof] | No
         raise error
     keys = definition_keys(derived.nodes)
     entries = []
-    for name, found in derived.by_table.items():
+    for name, derivation in derived.by_table.items():
         table = derived.nodes[name]
         assert isinstance(table, Table)
         proof = prove([table], derived.nodes, analyse, known)[name]
-        entries.append(Entry(name, keys[name], table.refresh, found.method, found.reason, found.refused, proof))
+        entries.append(
+            Entry(name, keys[name], table.refresh, derivation.method, derivation.reason, derivation.refused, proof)
+        )
     return lock_text(graph_of(unlocked), entries)

@@ -27,13 +27,13 @@ class Sources:
 
     def equal_to(self, places: Iterable[Place]) -> tuple[Place, ...]:
         """Return ``places``, then the columns that are equal to one of them, directly or through other columns."""
-        found = sorted(places)
-        for place in found:  # the list grows inside the loop
+        reached = sorted(places)
+        for place in reached:  # the list grows inside the loop
             for left, right in self.equal:
                 for mine, other in ((left, right), (right, left)):
-                    if mine == place and other not in found:
-                        found.append(other)
-        return tuple(found)
+                    if mine == place and other not in reached:
+                        reached.append(other)
+        return tuple(reached)
 
 
 def sources_of(plan: Plan) -> Sources:

@@ -64,17 +64,17 @@ class ChangeOrigins:
 
     def _feeds_below(self, tables: Iterable[str]) -> list[Feed]:
         """Return the feeds that ``tables`` are computed from, nearest first."""
-        found: dict[str, Feed] = {}
+        feeds: dict[str, Feed] = {}
         waiting = [name for name in tables if name in self._tables.tables]
         for name in waiting:
             match self._tables[name]:
                 case Feed() as feed:
-                    found.setdefault(name, feed)
+                    feeds.setdefault(name, feed)
                 case ChangeLog(of=of):
                     waiting.append(of)
                 case Table(inputs=inputs):
                     waiting += [table for table in inputs if table not in waiting]
-        return list(found.values())
+        return list(feeds.values())
 
     def _changes_of(self, feed: Feed) -> "pa.Table | None":
         """Return the changes of a feed in this hour, with line numbers; None if no file of it can be decoded."""
@@ -104,16 +104,16 @@ class ChangeOrigins:
             return None
         own = [column.name for column in feed.columns if column.type in _COMPARED and records[0].get(column.name)]
         columns = list(feed.keys) if set(feed.keys) <= set(own) else own if is_checked else []
-        found: dict[int, str] = {}
+        by_line: dict[int, str] = {}
         for record in records if columns else ():
             condition = " AND ".join(f'CAST("{name}" AS VARCHAR) = ?' for name in columns)
             query = f"SELECT {LINE}, {DELETED} FROM changes WHERE {condition} ORDER BY 1 LIMIT {MAX_LINES}"  # noqa: S608 (declared names)
             for line, deleted in _query(changes, query, [record[name] for name in columns]):
                 values = ", ".join(f"{name} {record[name]}" for name in columns)
-                found[line] = f"{self._line(feed, line)} {'deletes' if deleted else 'inserts or updates'} {values}"
-        if not found:
+                by_line[line] = f"{self._line(feed, line)} {'deletes' if deleted else 'inserts or updates'} {values}"
+        if not by_line:
             return None
-        return f"{self._file(feed)}: {'; '.join(found[line] for line in sorted(found)[:MAX_LINES])}"
+        return f"{self._file(feed)}: {'; '.join(by_line[line] for line in sorted(by_line)[:MAX_LINES])}"
 
     def _summaries(self, feeds: Iterable[Feed]) -> list[str]:
         """Summarise each file: how many of its lines delete, and how many insert or update."""

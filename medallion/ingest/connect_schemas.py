@@ -89,8 +89,8 @@ def _parse_rest(raw: bytes) -> Any:
 def _fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the fields of a struct in a schema by name."""
     fields = schema.get("fields")
-    found = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
-    return {field["field"]: field for field in found if isinstance(field.get("field"), str)}
+    entries = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+    return {field["field"]: field for field in entries if isinstance(field.get("field"), str)}
 
 
 def _form_of(field: Mapping[str, Any], plain: Forms, depth: int = 0) -> Forms:

@@ -43,11 +43,11 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
 
     known: keys by feed from an earlier attempt, because the rows that had them may be deleted already.
     """
-    found = PersonRows(keys={name: set(keys) for name, keys in known.items()})
+    person_rows = PersonRows(keys={name: set(keys) for name, keys in known.items()})
     owners = {feed.subject_of for feed in tables.feeds}
     for feed in _owners_first(tables.feeds):
-        values = sorted(found.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
-        found.subjects[feed.name] = values
+        values = sorted(person_rows.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
+        person_rows.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
         own, shared = set[str](), set[str]()
         tables_of_feed: list[Feed | ChangeLog] = [feed, *logs]
@@ -55,16 +55,16 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
             rows = _rows_of(lake, table, values)
             if rows is None:
                 continue
-            found.rows[table.name] = len(rows)
+            person_rows.rows[table.name] = len(rows)
             theirs, of_others = _texts(lake, table, rows, values)
             own, shared = own | theirs, shared | of_others
             if feed.name in owners:
-                found.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
-        found.texts |= own - shared
-    return found
+                person_rows.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
+        person_rows.texts |= own - shared
+    return person_rows
 
 
-def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None) -> Iterator[tuple[str, int]]:
+def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str | None) -> Iterator[tuple[str, int]]:
     """Delete or blank the rows of persons as of ``hour``, in one commit per table; yield table and number of rows.
 
     Tables without such rows are left alone, so this can be repeated.
@@ -72,7 +72,7 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
     every: list[Feed | ChangeLog] = [*tables.feeds, *tables.logs]
     for table in every:
         feed = table.fed_by if isinstance(table, ChangeLog) else table
-        rows = _rows_of(lake, table, found.subjects.get(feed.name, []))
+        rows = _rows_of(lake, table, person_rows.subjects.get(feed.name, []))
         if rows is None or not len(rows):
             continue
         delta = lake.opened(lake.path(table.name))

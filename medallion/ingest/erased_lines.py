@@ -57,12 +57,12 @@ class ErasedLines:
         if topic not in self.feeds or not self.known.digests:
             return landed
         cleaner = LineCleaner.of(self.feeds[topic], self.known, self.hour)
-        found = clean_file(place, cleaner)
-        if not found.dropped and not found.blanked:
+        cleaned = clean_file(place, cleaner)
+        if not cleaned.dropped and not cleaned.blanked:
             return landed
-        self.counts[topic, "dropped"] += found.dropped
-        self.counts[topic, "blanked"] += found.blanked
-        parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, found.lines),)
+        self.counts[topic, "dropped"] += cleaned.dropped
+        self.counts[topic, "blanked"] += cleaned.blanked
+        parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, cleaned.lines),)
         return replace(facts_of(place), parts=parts)
 
     def describe(self) -> str:
@@ -95,14 +95,14 @@ def clean_file(place: Place, cleaner: "LineCleaner", record: Callable[[Landed, i
 
     record: called with size, checksum and number of lines of the new file before it replaces the old one.
     """
-    found = _clean_lines(place, cleaner, lambda _: None)
-    if found.dropped or found.blanked:
+    cleaned = _clean_lines(place, cleaner, lambda _: None)
+    if cleaned.dropped or cleaned.blanked:
         with whole(place) as partial:
             with partial.open("wb") as out:
                 _clean_lines(place, cleaner, out.write)
             if record is not None:
-                record(facts_of(partial), found.lines)
-    return found
+                record(facts_of(partial), cleaned.lines)
+    return cleaned
 
 
 @dataclass(frozen=True)

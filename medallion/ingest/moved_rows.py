@@ -27,8 +27,8 @@ class MovedRows:
 
     def deletions(self) -> dict[int, tuple[int, ...]]:
         """Return, by place of a change that keeps values, the places of the deletions with its position."""
-        found = ((place, self._deletions.get(position)) for place, position in self._partial.items())
-        return {place: deletions for place, deletions in found if deletions}
+        pairs = ((place, self._deletions.get(position)) for place, position in self._partial.items())
+        return {place: deletions for place, deletions in pairs if deletions}
 
     def _position(self) -> int | None:
         position = self._reader.position()

@@ -71,9 +71,9 @@ def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
     lines = {decoded.lines_of.get(place, place) for place in places}
     own = {place for place, line in decoded.lines_of.items() if line in lines}
     own |= lines - decoded.lines_of.keys()  # a line that has no other place is its own place
-    found = file.read([LINE, *feed.keys])
-    found = found.filter(pc.is_in(found[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
-    return found.group_by([*feed.keys], use_threads=False).aggregate([])
+    changes = file.read([LINE, *feed.keys])
+    changes = changes.filter(pc.is_in(changes[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
+    return changes.group_by([*feed.keys], use_threads=False).aggregate([])
 
 
 def _changes_of(file: pq.ParquetFile, feed: Feed, keys: pa.Table) -> list[dict[str, Any]]:

@@ -84,14 +84,14 @@ class RecordOrder:
         for index, part in enumerate(self._parts):
             if part.topic is not None and part.partition is not None:
                 by_partition[part.topic, part.partition].append((index, part))
-        found = []
+        gaps = []
         for (_, partition), parts in sorted(by_partition.items()):
             end = deletions = 0  # end of the parts so far; deletions in the last part and those that it overlaps
             for number, (index, part) in enumerate(parts):
                 missing = (part.first_offset or 0) - end
                 if number and missing > deletions:
-                    found.append(f"offsets of partition {partition} leave a gap of {missing} before {part.name}")
+                    gaps.append(f"offsets of partition {partition} leave a gap of {missing} before {part.name}")
                 deletions = self._deletions[index] + (deletions if missing < 0 else 0)
                 end = max(end, (part.first_offset or 0) + part.lines)
-        more = [f"{len(found) - _MAX_NOTES} more gaps of offsets"] * (len(found) > _MAX_NOTES)
-        return [*self._order_notes(), *found[:_MAX_NOTES], *more]
+        more = [f"{len(gaps) - _MAX_NOTES} more gaps of offsets"] * (len(gaps) > _MAX_NOTES)
+        return [*self._order_notes(), *gaps[:_MAX_NOTES], *more]

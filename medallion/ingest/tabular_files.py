@@ -62,9 +62,9 @@ class Columns:
         """Raise MedallionError if the operation column is required and not among the columns of a file."""
         if self.operation is None or self.operation.casefold() in (name.casefold() for name in names):
             return
-        found, expected = ", ".join(names)[:_SHOWN_NAMES], ", ".join((self.operation, *self.declared))
+        actual, expected = ", ".join(names)[:_SHOWN_NAMES], ", ".join((self.operation, *self.declared))
         raise MedallionError(
-            f"{shown} has the columns {found} and no {self.operation}, which tells deletions from other rows: expected"
+            f"{shown} has the columns {actual} and no {self.operation}, which tells deletions from other rows: expected"
             f" {expected}; nothing of its hour was landed: have it delivered with {self.operation}, or elsewhere if it"
             " is a full load, then run the hour again"
         )
@@ -156,8 +156,8 @@ def require_one_kind(names: Sequence[str], what: str, remedy: str) -> None:
     """
     firsts = {kind_of(name): name for name in reversed(names)}
     if len(firsts) > 1:
-        found = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
-        raise MedallionError(f"{what} has files of two kinds, {found}: {remedy}")
+        kinds = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
+        raise MedallionError(f"{what} has files of two kinds, {kinds}: {remedy}")
 
 
 def line_under(names: Sequence[Any]) -> bytes:

@@ -48,8 +48,8 @@ def read_event(row: Mapping[str, Any]) -> Event | None:
     """
     known = {f.name for f in fields(Event)}
     same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # same each time
-    unsaid = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
-    values = unsaid | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
+    defaults = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
+    values = defaults | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
     event = Event(**values)
     if not all(isinstance(moment, datetime) and moment.tzinfo for moment in (event.started_at, event.event_timestamp)):
         return None

@@ -37,7 +37,9 @@ def read_record(lake: Lake) -> TableRecord | None:
     try:
         return files.read_record(
             _place(lake),
-            lambda found: TableRecord(bool(found["extras"]), tuple(found["dropped"]), str(found.get("project", ""))),
+            lambda content: TableRecord(
+                bool(content["extras"]), tuple(content["dropped"]), str(content.get("project", ""))
+            ),
             "",
         )
     except DamagedFile:

@@ -26,19 +26,19 @@ def adopt(run: Run, driver: Driver, table: str) -> Outcome:
     """
     with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
-        delta, found = _changed(driver, table)
+        delta, lineage = _changed(driver, table)
         declared = driver.tables.tables.get(table)
         if isinstance(declared, Feed | ChangeLog):
             try:
                 plan_evolution(declared, delta)
             except MedallionError as unfit:
                 raise MedallionError(f"{unfit}; medallion discard {table} undoes what was changed") from None
-        adopted = [commit.as_record() for commit in found.changes]
-        metadata = json.dumps({**found.origin, ADOPTED: adopted})
+        adopted = [commit.as_record() for commit in lineage.changes]
+        metadata = json.dumps({**lineage.origin, ADOPTED: adopted})
         append_rows(delta, None, properties(metadata, upon=delta))
         event.details = {"version": delta.version(), "adopted": adopted}
-        event.rows_in = sum(commit.added or 0 for commit in found.changes)
-    return driver.report_outcome(Outcome("succeeded", f"{table}: adopted {found.describe()}", None))
+        event.rows_in = sum(commit.added or 0 for commit in lineage.changes)
+    return driver.report_outcome(Outcome("succeeded", f"{table}: adopted {lineage.describe()}", None))
 
 
 def discard(run: Run, driver: Driver, table: str) -> Outcome:
@@ -52,23 +52,23 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
     lake = driver.lake
     with driver.recording(run, "discard") as log, log.timed("discard", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
-        delta, found = _changed(driver, table)
-        former = None if found.version is None else lake.open(_path(driver, table), found.version)
+        delta, lineage = _changed(driver, table)
+        former = None if lineage.version is None else lake.open(_path(driver, table), lineage.version)
         if former is None or not _is_whole(driver, former):
             raise MedallionError(
                 f"{table} cannot go back: the files of its last version of ours"
-                f"{'' if found.version is None else f', {found.version},'} are not kept; medallion adopt {table} keeps"
-                " what it has now"
+                f"{'' if lineage.version is None else f', {lineage.version},'} are not kept; medallion adopt {table}"
+                " keeps what it has now"
             )
         number = former.transaction_version(LEDGER)
-        discarded = [commit.as_record() for commit in found.changes]
-        metadata = json.dumps({**found.origin, "discarded": discarded})
+        discarded = [commit.as_record() for commit in lineage.changes]
+        metadata = json.dumps({**lineage.origin, "discarded": discarded})
         commit = properties(metadata, None if number is None else (LEDGER, number), upon=delta)
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
         delta.restore(former.version(), commit_properties=commit, post_commithook_properties=hook)
         turn_off_log_cleanup(delta, lake.at(_path(driver, table)), metadata)
         event.details = {"version": delta.version(), "restored": former.version(), "discarded": discarded}
-    message = f"{table}: as it was at version {found.version}, without {found.describe()}"
+    message = f"{table}: as it was at version {lineage.version}, without {lineage.describe()}"
     return driver.report_outcome(Outcome("succeeded", message, None))
 
 
@@ -81,10 +81,10 @@ def _changed(driver: Driver, table: str) -> "tuple[DeltaTable, Provenance]":
     if delta is None:
         raise UsageError(f"{table} has not been written: there is nothing to decide")
     require_writable_here(table, path, delta)
-    found = provenance(driver.lake.at(path), delta.version())
-    if not found.changes:
+    lineage = provenance(driver.lake.at(path), delta.version())
+    if not lineage.changes:
         raise UsageError(f"nobody else has changed {table} since its last commit: there is nothing to decide")
-    return delta, found
+    return delta, lineage
 
 
 def _is_whole(driver: Driver, delta: "DeltaTable") -> bool:

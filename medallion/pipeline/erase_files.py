@@ -58,10 +58,10 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
     columns = ["hour", "line_number", "raw", "reason", "file"]
     for batch in delta.to_pyarrow_dataset().to_batches(columns=columns, batch_size=4_096):
         for row in batch.to_pylist():
-            told = (
+            is_about_person = (
                 person.is_in(row["raw"]) or person.is_in(row["reason"]) or cleaner.clean_text(row["raw"]) != row["raw"]
             )
-            if told:
+            if is_about_person:
                 lines.setdefault(row["hour"], []).append(row["line_number"])
     for hour, numbers in lines.items():
         text = hour.replace("'", "''")
@@ -74,26 +74,28 @@ def clean_events(lake: Lake, person: Person) -> int:
     """Remove the details of events that name a person, in the table and in waiting files; return their number."""
     delta, changed = lake.open(lake.event_log), 0
     if delta is not None:
-        found = set[str]()
+        event_ids = set[str]()
         for batch in delta.to_pyarrow_dataset().to_batches(columns=["event_id", "details"], batch_size=4_096):
-            found |= {row["event_id"] for row in batch.to_pylist() if row["details"] and person.is_in(row["details"])}
-        if found:
-            ids = ", ".join("'" + number.replace("'", "''") + "'" for number in sorted(found))
+            event_ids |= {
+                row["event_id"] for row in batch.to_pylist() if row["details"] and person.is_in(row["details"])
+            }
+        if event_ids:
+            ids = ", ".join("'" + number.replace("'", "''") + "'" for number in sorted(event_ids))
             note = json.dumps({"note": ERASED})
             delta.update(
                 updates={"details": f"'{note}'"},
                 predicate=f"event_id IN ({ids})",
                 commit_properties=properties(upon=delta),
             )
-        changed += len(found)
+        changed += len(event_ids)
     for place in files.glob(lake.at(lake.ops("")), "event_log.*.waiting"):
         rows = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines() if line.strip()]
-        told = [row for row in rows if person.is_in(json.dumps(row))]
-        for row in told:
+        rows_about_person = [row for row in rows if person.is_in(json.dumps(row))]
+        for row in rows_about_person:
             row["details"] = json.dumps({"note": ERASED})
-        if told:
+        if rows_about_person:
             files.write_text(place, "".join(f"{json.dumps(row)}\n" for row in rows))
-        changed += len(told)
+        changed += len(rows_about_person)
     return changed
 
 

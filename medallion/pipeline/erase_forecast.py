@@ -48,14 +48,14 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     """Return what erasing ``subjects`` would do. Arguments and errors as for ``erase``; source: the source's place."""
     known = parse_subjects(tables, subjects)
     plan = Plan("", "", tuple(known), names_of_subjects(tables), tuple(values))
-    found = find_rows(lake, tables, known)
-    plan = plan.with_found(found.texts, found.keys)
+    person_rows = find_rows(lake, tables, known)
+    plan = plan.with_found(person_rows.texts, person_rows.keys)
     finds = search(lake, tables, plan)
     by_folder = {str(lake.folder(table.name)): table.name for table in tables}
     tainted = [by_folder[folder] for folder in finds.tables if folder in by_folder]
     places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
     return Forecast(
-        {name: count for name, count in (found.rows | _computed_rows(lake, tables, known)).items() if count},
+        {name: count for name, count in (person_rows.rows | _computed_rows(lake, tables, known)).items() if count},
         releases_naming(lake, tainted),
         len(places),
         sum(place.stat().st_size for place in places),

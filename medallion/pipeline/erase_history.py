@@ -76,10 +76,10 @@ def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
 def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sealed:
     delta = lake.opened(path)
     require_writable_here(name, path, delta)
-    found, before = provenance(lake.at(path), delta.version()), delta.version()
-    if found.changes and not path.endswith("/event_log"):
-        raise ChangedByOthers(f"{name} was changed by somebody else: {found.describe()}; its history stays")
-    origin = _with_inputs(found.origin, sealed)
+    lineage, before = provenance(lake.at(path), delta.version()), delta.version()
+    if lineage.changes and not path.endswith("/event_log"):
+        raise ChangedByOthers(f"{name} was changed by somebody else: {lineage.describe()}; its history stays")
+    origin = _with_inputs(lineage.origin, sealed)
     metadata = json.dumps(origin) if origin else None
     while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
         pass

@@ -45,10 +45,10 @@ def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:
     places = [place for place in every_file(lake.at(lake.root)) if not is_below(place, own)]
     of_table = {place: folder_of_table(place, lake.at(lake.root), folders) for place in places}
     looking = partial(_is_found, of_table=of_table, looks=looks, usual=usual)
-    for place, found in zip(places, files.side_by_side(looking, places), strict=True):
-        if found and (folder := of_table[place]) is not None:
+    for place, is_found in zip(places, files.side_by_side(looking, places), strict=True):
+        if is_found and (folder := of_table[place]) is not None:
             finds.tables.setdefault(str(folder), []).append(place)
-        elif found:
+        elif is_found:
             finds.beside.append(place)
     return finds
 
@@ -69,7 +69,9 @@ def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, .
     looks: dict[str, tuple[_Look, ...]] = {}
     linked, persons = _linked(tables, plan), persons_by_folder(lake, tables, plan.person)
     for table in tables:
-        columns = frozenset(found.column for found in personal if found.table == table.name)
+        columns = frozenset(
+            personal_column.column for personal_column in personal if personal_column.table == table.name
+        )
         folder = str(lake.folder(table.name))
         own = (_Look(persons[folder], columns),) if columns else ()
         looks[folder] = (*own, *linked.get(table.name, ()))

@@ -157,11 +157,11 @@ def describe(plan: Plan, done: Erased) -> str:
 def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
     """Record the persons, then erase their rows from Bronze: in this order, after a crash no row is loaded again."""
     lake, register = driver.lake, Registered(driver.lake)
-    found = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
-    plan = plan.with_found(found.texts, found.keys)
+    person_rows = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
+    plan = plan.with_found(person_rows.texts, person_rows.keys)
     write_plan(lake, plan)
-    register.write(register.read_or_begin().with_erased(found.by_kind(plan.subjects)))
-    for table, count in erase_rows(lake, driver.tables, found, run.hour):
+    register.write(register.read_or_begin().with_erased(person_rows.by_kind(plan.subjects)))
+    for table, count in erase_rows(lake, driver.tables, person_rows, run.hour):
         plan = plan.with_rows(table, count)
         write_plan(lake, plan)
         driver.report(f"{driver.tables.fed_layer}  {table}  {counted(count, 'row')} erased")

@@ -190,14 +190,14 @@ def maintain_table(
     if delta is None:
         return {"merged": 0, "removed": 0}
     folder = lake.at(path)
-    found = provenance(folder, delta.version())
-    if found.changes:
-        note = f"left as it is, as somebody else changed it: {found.describe()}"
+    lineage = provenance(folder, delta.version())
+    if lineage.changes:
+        note = f"left as it is, as somebody else changed it: {lineage.describe()}"
         return {"merged": 0, "removed": 0, "note": note}
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
     # The metadata is repeated in each commit, so that readers need not search the log for it.
-    metadata = json.dumps(found.origin) if found.origin else None
+    metadata = json.dumps(lineage.origin) if lineage.origin else None
     turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):

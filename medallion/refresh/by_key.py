@@ -155,8 +155,8 @@ def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.unique(data[column])
-    foreign = found.filter(pc.invert(pc.is_in(found, pa.array(values, found.type))))
+    keys = pc.unique(data[column])
+    foreign = keys.filter(pc.invert(pc.is_in(keys, pa.array(values, keys.type))))
     if len(foreign):
         raise _violated(column, foreign[0].as_py())
 

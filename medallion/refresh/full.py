@@ -39,8 +39,8 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     warning = move_if_damaged(run, table)
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
-        if former and (found := provenance(lake.folder(table.name), former.version)).changes:
-            warning = f"recomputed, as somebody else changed it: {found.describe()}"
+        if former and (lineage := provenance(lake.folder(table.name), former.version)).changes:
+            warning = f"recomputed, as somebody else changed it: {lineage.describe()}"
         target = Target(run, table, inputs)
         try:
             state = _write(target, former, _computed_rows(target, is_first=former is None))

@@ -59,7 +59,10 @@ class KeptState:
         """
         log, lake = self.log, self.target.lake
         state, origin = log.former()
-        changes = {name: changes_since(lake.folder(name), name, found, origin) for name, found in self.inputs.items()}
+        changes = {
+            name: changes_since(lake.folder(name), name, input_state, origin)
+            for name, input_state in self.inputs.items()
+        }
         require_followable(changes, self.inputs)
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")

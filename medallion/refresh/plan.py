@@ -38,8 +38,8 @@ class NoneExisted(FullRecompute):
 class ChangedSince(FullRecompute):
     """Somebody else changed the table, or its aggregate state, since its last refresh."""
 
-    def __init__(self, found: Provenance) -> None:
-        super().__init__(f"somebody else changed it: {found.describe()}")
+    def __init__(self, lineage: Provenance) -> None:
+        super().__init__(f"somebody else changed it: {lineage.describe()}")
 
 
 class ProofViolated(FullRecompute):
@@ -159,10 +159,10 @@ def former_state(
         raise FullRecompute(str(damaged)) from None
     if delta is None:
         raise NoneExisted("none existed")
-    found = provenance(lake.at(path), delta.version())
-    if found.changes:
-        raise ChangedSince(found)
-    if not (origin := found.origin):
+    lineage = provenance(lake.at(path), delta.version())
+    if lineage.changes:
+        raise ChangedSince(lineage)
+    if not (origin := lineage.origin):
         raise NoneExisted("none existed")
     if origin.get("query") != table.fingerprint:
         raise FullRecompute("its query has changed")

@@ -115,8 +115,8 @@ class Trace:
         rows = read_table(self.spark, self.lake.path(name), self.inputs[name])
         rows = rows.join(sought, sought.columns[0], "left_semi")
         if name not in self.by.via:
-            found = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
-            return {*found.column(0).to_pylist()}
+            keys = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
+            return {*keys.column(0).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             sought = rows.select(F.col(way.column).alias(way.as_column)).distinct()

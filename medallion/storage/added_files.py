@@ -21,30 +21,30 @@ def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str
     Files without a row count are left out, and files that cannot be found, such as those in a checkpoint of another
     form.
     """
-    found = _find(folder, version, paths)
-    return {path: added for path, added in found.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
+    actions = _find(folder, version, paths)
+    return {path: added for path, added in actions.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
 
 
 def _find(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
-    wanted, found = set(paths), dict[str, Action]()
+    wanted, actions = set(paths), dict[str, Action]()
     checkpoints = checkpoints_in({place.name: place for place in (folder / "_delta_log").iterdir()})
     base = max((number for number in checkpoints if number <= version), default=-1)
     for number in range(version, base, -1):
         try:
             lines = read_entry(folder, number).lines
         except FileNotFoundError:
-            return found
+            return actions
         for line in lines:
             match = _ADDED.match(line)
             if match and match[1] in wanted:
-                found[match[1]] = json.loads(line)["add"]
-        wanted -= found.keys()
+                actions[match[1]] = json.loads(line)["add"]
+        wanted -= actions.keys()
         if not wanted:
-            return found
+            return actions
     for place in checkpoints.get(base, ()):
         if place.name.endswith(".parquet"):
-            found |= _in_checkpoint(place, wanted)
-    return found
+            actions |= _in_checkpoint(place, wanted)
+    return actions
 
 
 def _in_checkpoint(place: Place, paths: Collection[str]) -> dict[str, Action]:

@@ -43,8 +43,8 @@ def changes(folder: Place, since: int, newest: int, identity: str | None = None)
     """
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
-    if identity is not None and (found := identity_at(folder, since)) != identity:
-        why = "is not in its log any more" if found is None else "is another commit: its folder went back"
+    if identity is not None and (current_identity := identity_at(folder, since)) != identity:
+        why = "is not in its log any more" if current_identity is None else "is another commit: its folder went back"
         return Changes(unknown=f"its version {since} {why}")
     versions: list[int] = []
     commits: list[Mapping[str, Any]] = []

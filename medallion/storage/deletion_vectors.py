@@ -141,14 +141,14 @@ def read_positions(delta: "DeltaTable") -> Positions:
     import numpy as np
     import pyarrow as pa
 
-    found: dict[str, np.ndarray[Any, Any]] = {}
+    by_file: dict[str, np.ndarray[Any, Any]] = {}
     for batch in pa.table(delta.deletion_vectors()).to_batches():
         vectors = batch["selection_vector"]
         for number, uri in enumerate(batch["filepath"].to_pylist()):
             keeps = vectors[number].values.to_numpy(zero_copy_only=False)
             if len(positions := np.flatnonzero(~keeps)):
-                found[file_name(uri)] = positions
-    return found
+                by_file[file_name(uri)] = positions
+    return by_file
 
 
 def file_name(path: str) -> str:

@@ -82,8 +82,8 @@ def rows_with_keys(
         return rows
     # Only keys are joined, because Arrow cannot join rows with lists, maps or structs.
     places = pa.array(range(len(rows)), pa.int64())
-    found = rows.select(keys.column_names).append_column("_place", places)
-    return rows.take(found.join(keys, keys.column_names, join_type="left semi")["_place"])
+    row_keys = rows.select(keys.column_names).append_column("_place", places)
+    return rows.take(row_keys.join(keys, keys.column_names, join_type="left semi")["_place"])
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":

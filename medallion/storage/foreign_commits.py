@@ -127,8 +127,8 @@ def stamp(delta: "DeltaTable | None") -> dict[str, int]:
 def provenance(folder: Place, version: int) -> Provenance:
     """Find the newest commit of ours in the table in ``folder`` up to ``version``, and the commits of others since."""
     entries = [*islice(_entries(folder, version), 1)]
-    found = _provenance(folder, chain(entries, _entries(folder, version - 1)))
-    return replace(found, identity=entries[0].identity) if entries else found
+    lineage = _provenance(folder, chain(entries, _entries(folder, version - 1)))
+    return replace(lineage, identity=entries[0].identity) if entries else lineage
 
 
 def _provenance(folder: Place, entries: Iterable[LogEntry]) -> Provenance:
@@ -155,14 +155,14 @@ def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = Tr
 
     Raises ChangedByOthers if somebody else has changed the table, ComputedTableChanged if a refresh repairs that.
     """
-    found = provenance(lake.folder(table), version)
-    if found.changes:
-        changed = f"{table} was changed by somebody else: {found.describe()}"
-        if INPUTS in found.origin:
+    lineage = provenance(lake.folder(table), version)
+    if lineage.changes:
+        changed = f"{table} was changed by somebody else: {lineage.describe()}"
+        if INPUTS in lineage.origin:
             raise ComputedTableChanged(f"{changed}; {advice.recompute(table)}")
-        ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table) if has_hours else None)
+        ways_out = advice.adopt_or_discard(table, lineage.version, lake.applied_hour(table) if has_hours else None)
         raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
-    return found
+    return lineage
 
 
 def rewritten(name: str, folder: Place, delta: "DeltaTable", *, is_shared: bool = False) -> str | None:
@@ -171,12 +171,12 @@ def rewritten(name: str, folder: Place, delta: "DeltaTable", *, is_shared: bool 
     is_shared: whether several processes of the lake append to the table. Appending is then no change, and the message
     does not offer to adopt or discard anything.
     """
-    found = provenance(folder, delta.version())
-    commits = [commit for commit in found.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
+    lineage = provenance(folder, delta.version())
+    commits = [commit for commit in lineage.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
     if not commits:
         return None
     changed = "; ".join(commit.describe() for commit in commits)
-    ways_out = f"; {advice.adopt_or_discard(name, found.version, None)}" if not is_shared else ""
+    ways_out = f"; {advice.adopt_or_discard(name, lineage.version, None)}" if not is_shared else ""
     return f"{name} was changed by somebody else: {changed}{ways_out}"
 
 
@@ -202,10 +202,10 @@ def _entries(folder: Place, newest: int, oldest: int = 0) -> Iterator[LogEntry]:
 def _upon(entry: LogEntry) -> int | None:
     """Return the version that a commit was made upon, if it is one of ours; the parts of its stamp must agree."""
     info, metadata = entry.info, entry.metadata
-    said = [{str(part[name]) for part in (info, metadata) if name in part} for name in (UPON, fence.KEY)]
-    if any(len(values) > 1 for values in said) or not _ledger_agrees(entry):
+    stamps = [{str(part[name]) for part in (info, metadata) if name in part} for name in (UPON, fence.KEY)]
+    if any(len(values) > 1 for values in stamps) or not _ledger_agrees(entry):
         return None
-    upon, fences = ("".join(values) for values in said)
+    upon, fences = ("".join(values) for values in stamps)
     is_whole = all(number.removeprefix("-").isdecimal() for number in (upon, fences) if number)
     if upon and is_whole:
         # A commit of ours by delta-rs has the stamp in its commit info too; if only the metadata has it, it is a copy.

@@ -187,8 +187,8 @@ def distinct_values(delta: "DeltaTable", folder: Place, column: str, keys: "pa.T
     with numbered_rows(snapshot) as (connection, _):
         connection.register("keys", keys)
         rows = f"SELECT DISTINCT live.{quoted(column)} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
-        found: pa.Table = connection.execute(f"{rows} LIMIT {most}").to_arrow_table()
-        return found.column(0).cast(snapshot.schema.field(column).type)
+        values: pa.Table = connection.execute(f"{rows} LIMIT {most}").to_arrow_table()
+        return values.column(0).cast(snapshot.schema.field(column).type)
 
 
 def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":

@@ -138,19 +138,19 @@ def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[
     with numbered_rows(snapshot) as (connection, path_of):
         connection.register("keys", keys)
         query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
-        found = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
-    return _Touched(found.select(snapshot.schema.names).cast(snapshot.schema), _by_file(found, path_of))
+        rows = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
+    return _Touched(rows.select(snapshot.schema.names).cast(snapshot.schema), _by_file(rows, path_of))
 
 
-def _by_file(found: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
+def _by_file(rows: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
     """Return the positions of rows by file; the rows are sorted by file and position."""
     import numpy as np
 
-    if not len(found):
+    if not len(rows):
         return {}
-    encoded = found[FILE].combine_chunks().dictionary_encode()
+    encoded = rows[FILE].combine_chunks().dictionary_encode()
     starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
-    parts = np.split(found[POSITION].to_numpy(), starts[1:])
+    parts = np.split(rows[POSITION].to_numpy(), starts[1:])
     return dict(zip(map(path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
 
 

@@ -41,7 +41,7 @@ def _newest_entry(folder: Place) -> _Entry | None:
     log = folder / "_delta_log"
     try:
         name = max((name for name in os.listdir(log) if name.endswith(".json") and name[:20].isdigit()), default=None)
-        found = (log / name).stat() if name else None
+        stat = (log / name).stat() if name else None
     except OSError:
         return None
-    return (name, found.st_ino, found.st_mtime_ns, found.st_size) if name and found else None
+    return (name, stat.st_ino, stat.st_mtime_ns, stat.st_size) if name and stat else None

@@ -29,8 +29,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
             delta = lake.open(lake.path(table), version) if version >= 0 else None
     except MedallionError:
         version = -1  # the log starts here
-    if version >= 0 and (found := provenance(lake.folder(table), version)).changes:
-        version = -1 if found.version is None else found.version  # changes by others are undone too
+    if version >= 0 and (lineage := provenance(lake.folder(table), version)).changes:
+        version = -1 if lineage.version is None else lineage.version  # changes by others are undone too
     while version >= 0 and not lake.is_whole(table, version):
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:

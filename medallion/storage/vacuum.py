@@ -63,7 +63,7 @@ def _needed_vectors(
     live = add_actions(folder, newest, paths)
     if live.keys() != paths:
         return vectors
-    found = vector_files(live.values())
+    used_files = vector_files(live.values())
     for version in range(newest, 0, -1):
         try:
             entry = read_entry(folder, version)
@@ -71,8 +71,8 @@ def _needed_vectors(
             break
         if version <= oldest and entry.info.get("timestamp", 0) < since:
             break
-        found |= vector_files(entry.actions("remove"))
-    return vectors & found
+        used_files |= vector_files(entry.actions("remove"))
+    return vectors & used_files
 
 
 def _paths_with_vectors(delta: "DeltaTable") -> list[str]:
