@@ -26,7 +26,7 @@ _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 class Unmoved(Exception):
-    """A piece cannot be set apart; the message says why, or is empty where the reason is of no interest."""
+    """A piece cannot be set apart; the message says why, or is empty if the reason is of no interest."""
 
 
 class Columns:

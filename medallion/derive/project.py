@@ -20,7 +20,7 @@ def graph_of(tables: Registry) -> str:
 
 
 def text_of(tables: Registry, analyse: Analyser, known: Mapping[str, Proof] | None = None) -> str:
-    """Return the text that refresh.lock should have: the method of each table, derived anew and proven.
+    """Return the text that refresh.lock should have: the method of each table, derived again and proven.
 
     Args:
         tables: The graph; methods that its tables already have are ignored.

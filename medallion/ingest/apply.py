@@ -55,8 +55,8 @@ def apply_feed(
     The last change of a key wins, in the order of lines. Nothing is written if the table has the hour already.
 
     Args:
-        sessions: Returns Spark sessions, for a table or an hour that is too large for this process, a table with a
-            feature that only Spark can write, or one whose types are widened.
+        sessions: Returns Spark sessions, for a table or an hour that is too large for this process, for table features
+            that only Spark can write, and for changes of existing columns.
         lake: The lake.
         feed: The feed of the table.
         hour: The hour.

@@ -63,7 +63,7 @@ class Arrivals:
     def _modified_at(self) -> float:
         """Return when the newest file of the pending hour was modified, or first seen if that was earlier.
 
-        The clock of a source may be ahead, and an hour that has landed may have no file at the source any more.
+        The clock of a source may be ahead, and the source may no longer have files of an hour that has landed.
         """
         files = self._files[1] if self._files else {}
         return min(self._seen_at, max((file.modified for file in files.values()), default=self._seen_at))

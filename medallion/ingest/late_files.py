@@ -50,7 +50,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
     Args:
         lake: The lake; the caller is its writer.
         listing: What the source lists.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         landed: The hours that have ever landed.
     """
     state = _read_state(lake)

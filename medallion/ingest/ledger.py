@@ -155,7 +155,7 @@ def pending_hours(
     """List the hours that are still to be applied, oldest first.
 
     Args:
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         source: The hours that the source lists.
         landed: Further hours to apply, even if the source no longer lists them: those whose files are in the landing
             folder of the lake, and those of a restatement under way.
@@ -185,7 +185,7 @@ def choose_hour(
 
     Args:
         wanted: The requested hour; None for the earliest pending one.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         source: The hours that the source lists.
         landed: The hours that have landed, whether or not the source still has their files.
         now: The current time, by default that of the clock.
@@ -223,7 +223,7 @@ def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> No
 
     Args:
         hour: The hour that is about to be applied.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         pending: The hours that are still to be applied.
 
     Raises:

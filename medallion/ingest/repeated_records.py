@@ -97,7 +97,7 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
 
 
 def _records_of(path: Place, parts: Parts) -> Iterator[tuple[object, Part, _Records]]:
-    """Yield the records of each part whose name tells its offset, with its partition."""
+    """Yield the records of each part whose name has an offset, with the partition and the part."""
     index, records, last = 0, _Records(), len(parts) - 1
     every = [*parts]
 

@@ -109,7 +109,7 @@ def plan_restatement(
     Args:
         lake: The lake; nothing in it is changed.
         hour: The hour before which Bronze is restored.
-        table_hours: The last hour of each table that has a feed; None for the snapshot alone.
+        table_hours: The last hour of each table that has a feed; None if there is only the snapshot.
         listing: What the source lists.
         former: A restatement that was cut short: its hours are applied again too.
 
@@ -165,7 +165,7 @@ def rewind_bronze(
     if restatement is None or restatement.rewound:
         return restatement
     logs = (*tables.logs, *lake_tables.dropped_logs(lake))
-    for log in logs:  # before any table is restored: changes by others would otherwise be taken for ours
+    for log in logs:  # before any table is restored: otherwise changes by others would look like ours
         require_own_log(lake, log)
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:

@@ -143,7 +143,7 @@ def publish(
     Args:
         lake: The lake.
         after: The newest release before the versions of ``contents`` were read; None before the first release.
-        hour: The hour that becomes visible; None for the snapshot alone.
+        hour: The hour that becomes visible; None if there is only the snapshot.
         run_id: The run that publishes.
         strategy: How Silver and Gold were refreshed.
         contents: The version of each table.

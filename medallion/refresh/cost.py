@@ -41,7 +41,7 @@ class Costs:
         seconds = [s for _, s in self.incremental]
         try:
             line = linear_regression(sizes, seconds)
-        except StatisticsError:  # one size alone
+        except StatisticsError:  # all sizes are the same
             return median(seconds)
         if line.slope <= 0:
             return median(seconds)

@@ -16,8 +16,10 @@ from medallion.storage.lake import Lake, TableState
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """The outcome of a refresh of one table: rows read and written, bytes written, the version, and input versions.
+    """The outcome of a refresh of one table.
 
+    rows_in: rows of the inputs, or the key values of an upsert. rows_out, bytes_out: of the table or, for an upsert, of
+    the commit. version: of the table after the refresh. inputs: their versions.
     strategy: what was really done, ``full`` or ``incremental``. method: how. note: the reason, where one is needed.
     warning: what a person should know; usually None. changed: the size of the change that the refresh followed, in
     values of the key or bytes. state_work: what the refresh did to build incremental state before it could use it.

@@ -1,7 +1,7 @@
 """A table as a release names it: one version of one Delta table, with the table's id and the commit of that version.
 
-Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so a version
-alone could have other rows.
+Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so the same
+version number could have other rows.
 """
 
 from collections.abc import Iterator

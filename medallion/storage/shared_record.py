@@ -120,7 +120,7 @@ class DiskRecord:
         try:
             draft = self._draft("")
         except OSError as error:
-            # A reader without write permission: this machine's clock is accurate enough for a look at the age.
+            # A reader without write permission: this machine's clock is accurate enough to show the age.
             if error.errno in NOT_ALLOWED:
                 return time.time()
             raise MedallionError(f"{self._folder} cannot be written: {error.strerror}") from None
