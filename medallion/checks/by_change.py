@@ -53,8 +53,8 @@ class Look:
 
 def expectation_digest(expectation: Expectation) -> str:
     """Return a digest of what an expectation says and how it is judged."""
-    said = (expectation.kind, sorted(expectation.arguments.items()), expectation.severity, expectation.by_change)
-    return sha256(repr(said).encode()).hexdigest()[:16]
+    identity = (expectation.kind, sorted(expectation.arguments.items()), expectation.severity, expectation.by_change)
+    return sha256(repr(identity).encode()).hexdigest()[:16]
 
 
 class ChangedRows:

@@ -185,7 +185,7 @@ class _Judge:
     def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
         """Have the expectations of each table judged by one query, and note which tables have passed."""
         members: dict[str, list[_Judgement]] = {}
-        asked: dict[str, list[Expectation]] = {}
+        requested: dict[str, list[Expectation]] = {}
         for suite in judgements.values():
             queries = [(j, failed_rows_query(j.look.expectation, j.look.view)) for j in suite if j.look.expectation]
             decided = [(judgement, query) for judgement, query in queries if query is not None]
@@ -193,8 +193,8 @@ class _Judge:
                 # The query names what it reads; Great Expectations opens this view besides: that of the changed rows.
                 view = max((judgement.look.view for judgement, _ in decided), key=len)
                 members[view] = [judgement for judgement, _ in decided]
-                asked[view] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
-        for view, (verdict,) in self._verdicts(asked, f"{self._run_name} together").items():
+                requested[view] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
+        for view, (verdict,) in self._verdicts(requested, f"{self._run_name} together").items():
             if verdict.success and not verdict.error:
                 for judgement in members[view]:
                     judgement.verdict = verdict
@@ -202,12 +202,12 @@ class _Judge:
     def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:
         """Have Great Expectations judge what has not passed yet, and note the verdicts."""
         members: dict[str, list[_Judgement]] = {}
-        asked: dict[str, list[Expectation]] = {}
+        requested: dict[str, list[Expectation]] = {}
         for judgement in (judgement for suite in judgements.values() for judgement in suite):
             if judgement.look.expectation is not None and not judgement.passed:
                 members.setdefault(judgement.look.view, []).append(judgement)
-                asked.setdefault(judgement.look.view, []).append(judgement.look.expectation)
-        for view, verdicts in self._verdicts(asked, run_name).items():
+                requested.setdefault(judgement.look.view, []).append(judgement.look.expectation)
+        for view, verdicts in self._verdicts(requested, run_name).items():
             for judgement, verdict in zip(members[view], verdicts, strict=True):
                 judgement.verdict = verdict
 

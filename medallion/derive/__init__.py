@@ -1,1 +1,1 @@
-"""From a table's query to how it is refreshed, with the reasons: for the whole graph of tables at once."""
+"""Derive the refresh method of each table from its query, with the reasons, for the whole graph of tables at once."""

@@ -1,8 +1,8 @@
-"""Relations of a query set apart from the rest of it, so that state of them can be kept.
+"""Set relations of a query apart from the rest of it, so that their state can be kept.
 
-Groups are set apart from what is computed of them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
-groups), and rows from a condition that compares them with such a subquery. This module only proposes. Spark judges
-whether the pieces and the rest give the same rows as the query, and the proofs judge whether the state adds up.
+Groups are set apart from what is computed from them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
+groups), and rows from a condition that compares them with such a subquery. This module only proposes: Spark checks
+that the pieces and the rest give the same rows as the query, and the proofs check that the state adds up.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ Accept = Callable[[KeptPart], KeptPart]  # completes a part if it can be proven,
 
 
 class _AsWritten(Spark):
-    """Spark's SQL, in which a comma in FROM stays a comma: Spark's optimizer treats CROSS JOIN differently."""
+    """Spark's SQL with a comma in FROM left as a comma: Spark's optimizer treats CROSS JOIN differently."""
 
     class Parser(SparkParser):
-        """Its parser."""
+        """The parser of this dialect."""
 
         JOINS_HAVE_EQUAL_PRECEDENCE = False
 
@@ -36,9 +36,9 @@ _NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "
 
 
 def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
-    """Split a query into pieces whose state can be kept, and return them with the reasons why other pieces cannot.
+    """Split a query into pieces whose state can be kept; return these, and why the state of other pieces cannot be.
 
-    accept: judges whether the state of a piece can be kept.
+    accept: decides whether the state of a piece can be kept.
     """
     try:
         tree = sqlglot.parse_one(marked(query), dialect=_AsWritten)
@@ -54,14 +54,14 @@ def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
 
 
 def query_with(tree: exp.Query) -> Mapping[str, object]:
-    """The arguments of its WITH."""
-    found = tree.args.get("with_")
-    return found.args if found is not None else {}
+    """Return the arguments of a query's WITH clause; empty if it has none."""
+    with_clause = tree.args.get("with_")
+    return with_clause.args if with_clause is not None else {}
 
 
 @dataclass
 class _Pieces:
-    """The pieces of one query. parts: the kept ones. reasons: why others are not kept."""
+    """The pieces of one query. parts: those whose state is kept. reasons: why that of others is not."""
 
     tree: exp.Query
     accept: Accept
@@ -71,12 +71,12 @@ class _Pieces:
 
     @cached_property
     def ctes(self) -> dict[str, exp.Query]:
-        """Its common table expressions."""
+        """The common table expressions of the query, by name."""
         return {cte.alias: cte.this for cte in self.tree.ctes}
 
     @cached_property
     def last(self) -> exp.Query:
-        """Its last SELECT."""
+        """The query without its WITH clause."""
         last = self.tree.copy()
         last.set("with_", None)
         return last
@@ -140,7 +140,7 @@ class _Pieces:
         return self._rows_below(query, None)
 
     def _lifted(self, query: exp.Select) -> exp.Query:
-        """Make the rows a piece as they are before a comparison with another kept relation."""
+        """Make the rows a piece, before conditions compare them with another kept relation."""
         where, others, lifted = query.args.get("where"), list[exp.Expr](), list[exp.Expr]()
         for condition in _conjuncts(where.this if where else None):
             count = len(self.parts)
@@ -161,8 +161,8 @@ class _Pieces:
             columns = Columns(rowwise, query, takes_columns=True)
         new.set("expressions", [columns.named(item) for item in query.expressions])
         for clause in ("group", "having"):
-            if found := query.args.get(clause):
-                new.set(clause, columns.moved(found))
+            if clause_tree := query.args.get(clause):
+                new.set(clause, columns.moved(clause_tree))
         if order := query.args.get("order"):
             new.set("order", columns.moved(order, names))
         new.set("where", exp.Where(this=columns.moved(condition)) if condition is not None else None)
@@ -175,12 +175,12 @@ class _Pieces:
     def _over_kept(self, query: exp.Select) -> exp.Query:
         """Return the query over the kept pieces of the common table expressions and subqueries that it reads."""
         new = self._with_subqueries_kept(query.copy())
-        for found in [*new.find_all(exp.Table)]:
-            if found.name in self.ctes and found.name not in self._changed:
+        for table in [*new.find_all(exp.Table)]:
+            if table.name in self.ctes and table.name not in self._changed:
                 count = len(self.parts)
-                changed = self.keep(self.ctes[found.name])
+                changed = self.keep(self.ctes[table.name])
                 if len(self.parts) > count:
-                    self._changed[found.name] = changed
+                    self._changed[table.name] = changed
         for derived in [*new.find_all(exp.Subquery)]:
             if isinstance(derived.parent, exp.From | exp.Join) and isinstance(derived.this, exp.Query):
                 derived.set("this", self.keep(derived.this))
@@ -188,17 +188,17 @@ class _Pieces:
 
     def _with_subqueries_kept(self, query: exp.Select) -> exp.Select:
         for clause in ("where", "having"):
-            if found := query.args.get(clause):
-                found.set("this", self._subqueries_kept(found.this))
+            if clause_tree := query.args.get(clause):
+                clause_tree.set("this", self._subqueries_kept(clause_tree.this))
         query.set("expressions", [self._subqueries_kept(item) for item in query.expressions])
         return query
 
     def _subqueries_kept(self, tree: exp.Expr) -> exp.Expr:
-        """Return an expression with its subqueries over their kept pieces."""
+        """Return an expression whose subqueries read their kept pieces."""
         holder = exp.Paren(this=tree.copy())
-        for found in [*holder.find_all(exp.Subquery)]:
-            if isinstance(found.this, exp.Query) and not _is_kept(found):
-                found.set("this", self.keep(found.this))
+        for subquery in [*holder.find_all(exp.Subquery)]:
+            if isinstance(subquery.this, exp.Query) and not _is_kept(subquery):
+                subquery.set("this", self.keep(subquery.this))
         inner = holder.this
         assert isinstance(inner, exp.Expr)
         return inner
@@ -219,9 +219,9 @@ class _Pieces:
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")
-        alike = replace(part, name="")
+        unnamed = replace(part, name="")
         for known in self.parts:
-            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == alike:
+            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == unnamed:
                 return known.name
         try:
             self.parts.append(self.accept(part))
@@ -230,12 +230,12 @@ class _Pieces:
         return part.name
 
     def text_with_ctes(self, query: exp.Query) -> str:
-        """Return a query as SQL, with the common table expressions that it reads over their kept pieces."""
+        """Return a query as SQL, with the common table expressions that it reads, computed from their kept pieces."""
         ctes = self._ctes_read_by(query, changed=True)
         return ctes + unmarked(query.sql(dialect="spark"))
 
     def _ctes_read_by(self, *trees: exp.Expr, changed: bool) -> str:
-        """Return WITH and the common table expressions that ``trees`` read; changed: over their kept pieces."""
+        """Return a WITH clause of what ``trees`` read; changed: whether to compute it from kept pieces."""
         bodies = {**self.ctes, **self._changed} if changed else self.ctes
         needed, waiting = set[str](), [*trees]
         while waiting:
@@ -247,21 +247,21 @@ class _Pieces:
         return f"WITH {', '.join(listed)} " if listed else ""
 
     def _reads_expressions(self, query: exp.Select) -> bool:
-        """Whether it reads a common table expression or a subquery in FROM."""
+        """Whether FROM of a query reads a common table expression or a subquery."""
         return any(
-            (isinstance(found, exp.Table) and found.name in self.ctes) or isinstance(found, exp.Subquery)
-            for found in _sources(query)
+            (isinstance(source, exp.Table) and source.name in self.ctes) or isinstance(source, exp.Subquery)
+            for source in _sources(query)
         )
 
 
 def _is_grouped(query: exp.Select) -> bool:
-    """Whether each of its rows is a group."""
+    """Whether each row of a query is a group."""
     if query.args.get("group") or query.args.get("distinct"):
         return True
     return any(
-        isinstance(found, exp.AggFunc) and not isinstance(found.parent, exp.Window)
+        isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
         for item in (*query.expressions, *filter(None, [query.args.get("having")]))
-        for found in _own_parts(item)
+        for node in _own_parts(item)
     )
 
 

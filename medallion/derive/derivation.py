@@ -1,7 +1,7 @@
 """Derive how each table of a graph is refreshed, and why: list candidates, prove them, choose by cost.
 
-Tables are visited in the order of the graph. If several keys are right, the one that makes readers' sums add up wins,
-so a table's method depends on the whole graph.
+Tables are visited in the order of the graph. If several keys are right, the one that lets the most readers keep sums
+wins, so a table's method depends on the whole graph.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ UPSERT, AGGREGATE, LATEST = RefreshMethod.UPSERT, RefreshMethod.INCREMENTAL_AGGR
 class Derivation:
     """How one table is refreshed.
 
-    method: the chosen one. reason: why, in a sentence. refused: why not, by other method.
+    method: the chosen method. reason: why it was chosen, in a sentence. refused: by other method, why it was not.
     """
 
     method: Method
@@ -38,10 +38,10 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a key would do for readers.
+    """What an upsert by some key would do for the readers of a table.
 
-    readers: how many of them then add up instead of grouping a large input again. parts: how many parts these keep in
-    total.
+    readers: how many of them could add up changes without grouping an input again. parts: how many parts all readers
+    would keep in total.
     """
 
     readers: int = 0
@@ -52,7 +52,7 @@ class Demand:
 class Derivations:
     """The result for a graph.
 
-    nodes: every table, with its method. by_table: the derivations. errors: why none is possible, by table.
+    nodes: every table, with its method. by_table: the derivations. errors: by table, why it has none.
     """
 
     nodes: Mapping[str, Node]
@@ -65,11 +65,11 @@ def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Pro
 
     Args:
         nodes: Every table by name, each after its inputs.
-        analyse: What Spark says of a query.
-        known: What was proven before, by fingerprint.
+        analyse: Returns Spark's plan of a query.
+        known: Earlier proofs, by key.
 
     Raises:
-        NoPlans: Spark cannot be asked here.
+        NoPlans: Spark is not available to analyse a query.
     """
     graph = _Graph(dict(nodes), analyse, known or {})
     for name, node in nodes.items():
@@ -84,7 +84,7 @@ def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Pro
 
 
 class _Graph:
-    """The graph while it is being derived: nodes up to the current one have their methods."""
+    """The graph while methods are derived: nodes before the current one have theirs."""
 
     def __init__(self, nodes: dict[str, Node], analyse: Analyser, known: Mapping[str, Proof]) -> None:
         self.nodes = nodes
@@ -102,15 +102,15 @@ class _Graph:
         return table.name in self.errors
 
     def derive(self, table: Table) -> None:
-        """Derive the method of one table; its inputs have theirs."""
-        found = self._derivation(table)
-        if table.refresh == "incremental strict" and isinstance(found.method, Full):
-            ways = "; ".join(f"{method}: {reason}" for method, reason in found.refused.items())
+        """Derive the method of one table, whose inputs already have theirs."""
+        derivation = self._derivation(table)
+        if table.refresh == "incremental strict" and isinstance(derivation.method, Full):
+            ways = "; ".join(f"{method}: {reason}" for method, reason in derivation.refused.items())
             raise MedallionError(
                 f"{_module(table)} declares refresh='incremental strict', and no way of it is right: {ways}; change the"
                 " query, or declare refresh='incremental', which recomputes it in full"
             )
-        self.nodes[table.name], self.derived[table.name] = replace(table, method=found.method), found
+        self.nodes[table.name], self.derived[table.name] = replace(table, method=derivation.method), derivation
 
     def _derivation(self, table: Table) -> Derivation:
         self._prover.columns_of(table.name)  # a query that Spark cannot analyse is refused under any policy
@@ -126,7 +126,7 @@ class _Graph:
             return _full(str(reason), dict.fromkeys((UPSERT, AGGREGATE, LATEST), str(reason)))
         return _Choice(table, self).derivation()
 
-    # --- what a choice asks about the graph
+    # --- what _Choice reads from the graph
 
     def sources(self, table: Table) -> Sources:
         if table.name not in self._sources:
@@ -137,7 +137,7 @@ class _Graph:
         return keys_of(table, self.sources(table), self._prover, self._identifiers)
 
     def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
-        """Return the parts of a table that add up; nodes: its inputs with other methods to try."""
+        """Return the parts of a table that add up; nodes: the graph with another method of an input, to try it."""
         reading = self.reading(table, nodes or self.nodes)
         return parts_of(self._prover.plan_of(table), reading, self.read_whole(table))
 
@@ -146,9 +146,9 @@ class _Graph:
         return Reading(nodes, inputs, self._prover.ask)
 
     def read_whole(self, table: Table) -> frozenset[str]:
-        """Return the inputs that are recomputed in full each time, which makes reading them whole no dearer.
+        """Return the inputs of which each refresh computes all rows, so that reading them whole costs no more.
 
-        Empty if the policy ignores cost.
+        Empty if the policy of ``table`` ignores cost.
         """
         if table.refresh != "auto":
             return frozenset()
@@ -160,7 +160,7 @@ class _Graph:
         )
 
     def demand(self, table: Table, method: ByKey) -> Demand:
-        """Return what adds up for the readers of ``table`` if it is refreshed by this key."""
+        """Return what the readers of ``table`` could add up if it were refreshed by this key."""
         nodes, demand = {**self.nodes, table.name: replace(table, method=method)}, Demand()
         for reader in self.nodes.values():
             if not isinstance(reader, Table) or table.name not in reader.inputs or reader.refresh == "full":
@@ -168,7 +168,7 @@ class _Graph:
             try:
                 parts = self.parts(reader, nodes)
                 is_whole = bool(parts.names) and self.rest_groups(reader, parts) is None
-            except (MedallionError, Unprovable):  # which is said when its turn comes
+            except (MedallionError, Unprovable):  # reported when the reader itself is derived
                 continue
             demand = Demand(demand.readers + is_whole, demand.parts + len(parts.names))
         return demand
@@ -180,7 +180,7 @@ class _Graph:
         return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
 
     def kept(self, table: Table) -> tuple[Kept | None, str]:
-        """Return what is kept of a table's query if no other method is right, or why nothing can be."""
+        """Return the relations of a table's query whose state to keep if no other method is right, or why none."""
         return kept_relations(table, self.reading(table, self.nodes), self._identifiers)
 
     def prove_parts(self, table: Table, method: Additive) -> None:
@@ -189,7 +189,7 @@ class _Graph:
 
 
 class _Choice:
-    """Chooses a method for one table among those proven right."""
+    """Choose a method for one table among those proven right."""
 
     def __init__(self, table: Table, graph: _Graph) -> None:
         self._table, self._graph, self._sources = table, graph, graph.sources(table)
@@ -197,9 +197,9 @@ class _Choice:
         self._has_fine_key = True  # whether an upsert's key has few rows per value
 
     def derivation(self) -> Derivation:
-        """Choose by the cost of a change: aggregates that add up, then latest rows, then an upsert.
+        """Choose by the cost of a change: an incremental aggregate, then latest rows, then an upsert.
 
-        If rows are not groups, the upsert comes first.
+        The aggregate comes last if the rows are not groups, or if it would still group an input as a whole each time.
         """
         if not self._table.inputs:
             return _full("its query reads no table", {})
@@ -242,7 +242,7 @@ class _Choice:
         return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
 
     def _left_over(self, method: Method) -> str | None:
-        """Return an input that would be grouped as a whole each time, beside the kept state."""
+        """Return an input that would still be grouped as a whole each time in spite of the kept state, if any."""
         assert isinstance(method, Additive)
         return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset())))
 

@@ -16,9 +16,9 @@ from medallion.model.table import Table
 class Explanation:
     """Everything about one table's refresh.
 
-    table: as it is declared, with its method. reason, refused: why that, and by other method why not. nodes: every
-    table by name. costs: recent seconds by strategy; empty if unknown. personal: by personal column, the columns of
-    feeds that it copies.
+    table: the declaration, with its method. reason: why this method. refused: by other method, why it was refused.
+    nodes: every table by name. costs: recent seconds by strategy; empty if unknown. personal: by personal column, the
+    columns of feeds that it copies.
     """
 
     table: Table
@@ -30,15 +30,15 @@ class Explanation:
 
     @property
     def method(self) -> Method:
-        """How it is refreshed."""
+        """How the table is refreshed."""
         assert self.table.method is not None, "it is derived"
         return self.table.method
 
     def as_json(self) -> dict[str, Any]:
         """Return what ``medallion explain --format json`` prints.
 
-        keys: the columns by which rows, groups or the newest rows are found. paths: by input, the columns over which a
-        change leads to them. parts: by common table expression that is kept, its SQL, and under "" the rest.
+        keys: the columns by which rows, groups or the newest rows are found. paths: by input, the columns that lead
+        from a change to the keys. parts: the SQL by part whose state is kept, and that of the rest under "".
         """
         return {
             "table": self.table.name,
@@ -54,7 +54,7 @@ class Explanation:
         }
 
     def keys(self) -> list[str]:
-        """The columns that a change is followed by."""
+        """Return the columns by which a change is followed."""
         match self.method:
             case ByKey(column):
                 return [column]
@@ -68,7 +68,7 @@ class Explanation:
         return []
 
     def paths(self) -> dict[str, list[str]]:
-        """By input, the columns from a change of it to the key, or to the groups."""
+        """Return, by input, the columns that lead from a change of it to the key or the groups."""
         match self.method:
             case ByKey(_, via, columns):
                 return {name: [*_steps(name, via, columns)] for name in self.table.inputs}
@@ -81,7 +81,7 @@ class Explanation:
         return {}
 
     def parts(self) -> dict[str, str]:
-        """The SQL of each part that is kept, and of the rest."""
+        """Return the SQL of each part whose state is kept, and of the rest under ""."""
         if isinstance(self.method, Kept):
             kept = {part.name: _on_one_line(relation_text(part)) for part in self.method.parts}
             return {**kept, "": _on_one_line(self.method.rest)}
@@ -91,11 +91,11 @@ class Explanation:
         return {**{name: _on_one_line(part.query) for name, part in split.parts.items()}, "": _on_one_line(split.rest)}
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people."""
+        """Yield the lines that ``medallion explain`` prints."""
         yield f"{self.table.name}: {self.table.refresh_method} (refresh={self.table.refresh!r})"
         yield f"  {self.reason}"
-        for title, found in (("a change of", self._touched()), ("costs", self._dear_steps())):
-            for line in found:
+        for title, entries in (("a change of", self._touched()), ("costs", self._dear_steps())):
+            for line in entries:
                 yield f"  {title} {line}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
@@ -107,7 +107,7 @@ class Explanation:
             yield f"  {strategy} lately: {seconds:.1f} s"
 
     def _touched(self) -> Iterator[str]:
-        """What a change of each input touches."""
+        """Yield what a change of each input touches."""
         match self.method:
             case ByKey(column):
                 for name, steps in self.paths().items():
@@ -126,7 +126,7 @@ class Explanation:
                     yield f"{name} recomputes all rows"
 
     def _dear_steps(self) -> Iterator[str]:
-        """Steps of a path that read all files of a table, as these tell nothing of the column."""
+        """Yield the steps of a path that read all files of a table, because no statistics of the column prune them."""
         for name, step in self._ways():
             node = self.nodes[step.through]
             known = {*node.keys, *(getattr(node, "pruned_by", ()))}
@@ -138,7 +138,7 @@ class Explanation:
                 )
 
     def _ways(self) -> Iterator[tuple[str, Via]]:
-        """Yield every step from an input that lacks the key."""
+        """Yield each input that lacks the key with every step that leads from it towards the key."""
         followed = [self.method] if isinstance(self.method, ByKey) else []
         if isinstance(self.method, Kept):
             followed = [part.by for part in self.method.parts if part.by]
@@ -159,13 +159,13 @@ def _steps(name: str, via: Mapping[str, Any], columns: Mapping[str, str]) -> Ite
 
 
 def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
-    """By input of a kept relation, the columns from a change of it to the key."""
+    """Yield each input of a kept relation with the columns that lead from a change of it to the key."""
     for name in inputs_of(relation_text(part)):
         yield name, [*_steps(name, part.by.via, part.by.columns)] if part.by else [name]
 
 
 def _touched_by(part: KeptPart) -> Iterator[str]:
-    """What a change of each input of a kept relation touches."""
+    """Yield what a change of each input of a kept relation touches."""
     for name, steps in _paths_of(part):
         if part.by is None:
             yield f"{name} adds what its changed rows give to `{part.name}`"

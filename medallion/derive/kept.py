@@ -1,4 +1,4 @@
-"""Choose the relations of a query to keep state for, and the key that follows their rows."""
+"""Choose the relations of a query whose state is kept, and the keys by which changes of them are followed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,12 +18,12 @@ from medallion.model.table import Table
 
 
 def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> tuple[Kept | None, str]:
-    """Return what can be kept of a table's query, or why nothing can.
+    """Return the relations of a table's query whose state can be kept, or why there are none.
 
     Args:
         table: The table.
-        reading: What a proof asks about tables.
-        identifiers: What identifies rows, so that one value of it has few.
+        reading: What a proof needs to know about tables.
+        identifiers: The columns that identify rows, so that one value of them has few rows.
     """
 
     def accept(part: KeptPart) -> KeptPart:
@@ -41,7 +41,7 @@ def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> 
 
 
 def _require_little_rest(method: Kept, reading: Reading) -> None:
-    """Raise Unprovable if the rest of the query, computed each time, costs as much as all of it."""
+    """Raise Unprovable if the rest of the query, which is computed each time, costs as much as the whole query."""
     read = {name for part in method.parts for name in inputs_of(relation_text(part))}
     if read <= {*inputs_of(method.rest)}:
         raise Unprovable(f"beside what is kept, its query still reads all rows of {' and '.join(sorted(read))}")
@@ -52,7 +52,10 @@ def _require_little_rest(method: Kept, reading: Reading) -> None:
 
 
 def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> KeptPart:
-    """Return the part with the cheapest key to follow its rows. Raises Unprovable if there is none."""
+    """Return the part as proven: without a key if changed rows are enough, else with the first key that is right.
+
+    Raises Unprovable if no key is.
+    """
     try:
         return proven_part(part, reading)
     except Unprovable as reason:
@@ -67,7 +70,7 @@ def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> Kep
 
 
 def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Identifiers) -> Iterator[ByKey]:
-    """Yield the keys that its rows could be followed by, those with few rows per value first."""
+    """Yield the keys by which rows of a part could be followed, those with few rows per value first."""
     sources, inputs = sources_of(plan), inputs_of(relation_text(part))
     classes: dict[frozenset[Place], tuple[int, Place]] = {}
     for name in inputs:
@@ -86,11 +89,11 @@ def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Id
 
 def _columns(node: Node, plan: Plan, name: str) -> list[str]:
     """Return the columns of an input that the plan reads, in order."""
-    found = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
-    return [*next(found, node.keys)]
+    read_columns = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
+    return [*next(read_columns, node.keys)]
 
 
 def _rows_per_value(by: ByKey, nodes: Mapping[str, Node]) -> int:
-    """Return in how many inputs the followed column does not identify rows."""
+    """Count the columns on the way to the key that are no key of their input, so that one value may have many rows."""
     steps = [(name, way.column) for name, via in by.via.items() for way in via.ways]
     return sum(column not in nodes[name].keys for name, column in (*by.columns.items(), *steps))

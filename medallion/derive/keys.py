@@ -33,10 +33,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class Identifiers:
-    """What identifies rows of a feed, so that one value of it has few rows of any table: its keys, whatever they are
-    called in tables that are computed from it, and what is called like a key.
+    """The columns that identify rows of a feed, so that one value of them has few rows in any table.
 
-    sources: what is copied and compared in the query of a table.
+    These are the keys of feeds, whatever computed tables call them, and columns with the name of such a key.
+
+    sources: returns what the query of a table copies and compares.
     """
 
     nodes: Mapping[str, Node]
@@ -50,7 +51,7 @@ class Identifiers:
         """
         place = (place[0], place[1].lower())
         if place not in self._known:
-            self._known[place] = None  # where two tables are compared in a circle
+            self._known[place] = None  # ends the recursion where comparisons lead in a circle
             self._known[place] = self._rank(*place)
         return self._known[place]
 
@@ -58,9 +59,9 @@ class Identifiers:
         ranks = [rank for feed in self.nodes.values() if isinstance(feed, Feed) for rank in _places(feed, column)]
         node = self.nodes[name]
         if not ranks and isinstance(node, Table):
-            found = self.sources(node)
-            copies = [place for given, places in found.output if given.lower() == column for place in places]
-            ranks = [rank for place in found.equal_to(copies) if (rank := self.rank(place)) is not None]
+            sources = self.sources(node)
+            copies = [place for given, places in sources.output if given.lower() == column for place in places]
+            ranks = [rank for place in sources.equal_to(copies) if (rank := self.rank(place)) is not None]
         return min(ranks, default=None)
 
 
@@ -71,7 +72,7 @@ def _places(feed: Feed, column: str) -> list[int]:
 
 def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identifiers) -> Keys:
     """Return the keys that ``table`` can be upserted by."""
-    plan, found, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
+    plan, proven, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
     inputs = {name: prover.columns_of(name) for name in table.inputs}
     for name, places in sources.output:
         equal = sources.equal_to(places)
@@ -89,12 +90,12 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
             except Unprovable as refusal:
                 reason = reason or str(refusal)
             else:
-                found.append((rank, method))
+                proven.append((rank, method))
                 break
         else:
             reasons.append(f"by {name}: {reason or 'no path leads from all of its inputs to it'}")
-    methods = tuple(method for _, method in sorted(found, key=lambda pair: pair[0]))
-    is_fine = any(rank < _ANY_COLUMN for rank, _ in found)
+    methods = tuple(method for _, method in sorted(proven, key=lambda pair: pair[0]))
+    is_fine = any(rank < _ANY_COLUMN for rank, _ in proven)
     return Keys(methods, "; ".join(reasons) or _NO_KEY, is_fine)
 
 
@@ -110,21 +111,25 @@ def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, ident
 
 
 def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:
-    """Yield upserts by ``key``: with all columns that are equal to it, else with those alone that are called like it,
-    and the other inputs over each path that leads to it."""
+    """Yield upserts by ``key``, with each path from the inputs without it.
+
+    First every column that is equal to the key counts as the key, then only those that have its name.
+    """
     everywhere: dict[str, str] = {}
     for name, column in sorted(equal, key=lambda place: place[1].lower() != key.lower()):
         everywhere.setdefault(name, column)
-    alike = {name: column for name, column in everywhere.items() if column.lower() == key.lower()}
-    for columns in (everywhere, alike) if alike and alike != everywhere else (everywhere,):
+    same_name = {name: column for name, column in everywhere.items() if column.lower() == key.lower()}
+    for columns in (everywhere, same_name) if same_name and same_name != everywhere else (everywhere,):
         in_order = {name: columns[name] for name in inputs if name in columns}
         for via in _paths(in_order, sources, inputs):
             yield ByKey(key, via, in_order)
 
 
 def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) -> Iterator[dict[str, Via]]:
-    """Yield how each input without the key leads to one that has it, the shortest paths first; last all of these ways
-    at once, for inputs that are read more than once."""
+    """Yield ways from the inputs without the key to one that has it, in the fewest steps: each combination of steps.
+
+    The last one takes all steps at once, for inputs that are read more than once.
+    """
     steps, reached = dict[str, list[Via]](), {*keyed}
     while len(reached) < len(inputs):
         new: dict[str, list[Via]] = {}

@@ -11,7 +11,7 @@ from medallion.model.table import Table
 
 
 def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
-    """Return the latest-rows method if the whole query follows from newest rows, or why it does not."""
+    """Return the latest-rows method if the whole query follows from the newest rows, or why it does not."""
     plan = prover.plan_of(table)
     inputs = {name: prover.columns_of(name) for name in table.inputs}
     reason = "no condition limits an input to its newest rows, such as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS"
@@ -26,7 +26,7 @@ def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
 
 
 def _methods(plan: Plan) -> Iterator[Recent]:
-    """Yield each largest timestamp of an input with each interval in the query, the shortest first."""
+    """Yield a candidate for each largest value of an input and each interval in the query, the shortest first."""
     spans, places = set[timedelta](), dict[tuple[str, str], None]()
     for node in plan.root.walk():
         for expression in node.expressions:
@@ -41,7 +41,7 @@ def _methods(plan: Plan) -> Iterator[Recent]:
 
 
 def _largest(part: Expression) -> tuple[str, str] | None:
-    """Return the input and column whose largest value a subquery takes."""
+    """Return the input and column of a subquery's one aggregate, such as MAX; None for other subqueries."""
     node = part.plan
     assert node is not None
     items = node.parts.get("aggregateExpressions", ())
@@ -54,5 +54,5 @@ def _largest(part: Expression) -> tuple[str, str] | None:
     if below.source is None or len(columns) != 1:
         return None
     name, spelled = below.source
-    found = [column for column, item in zip(spelled, below.output, strict=True) if item.id in columns]
-    return (name, found[0]) if found else None
+    names = [column for column, item in zip(spelled, below.output, strict=True) if item.id in columns]
+    return (name, names[0]) if names else None

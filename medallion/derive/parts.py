@@ -1,4 +1,4 @@
-"""Find the parts of a query that add up, from the outside in: what the rest reads, then what that is made of."""
+"""Find the parts of a query that add up, from the outside in: first what the rest reads, then what those parts read."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Parts:
     refused: dict[str, str] = field(default_factory=dict)
 
     def reason(self) -> str:
-        """Why nothing is kept."""
+        """Return why no part adds up."""
         none = "no part of its query has keys, SUM and COUNT alone, to which a change can be added"
         return "; ".join(self.refused.values()) or none
 
@@ -31,9 +31,9 @@ def parts_of(plan: Plan, reading: Reading, passed_over: Collection[str]) -> Part
 
     passed_over: inputs whose sums are not worth keeping because reading them whole is cheap.
     """
-    found = Parts()
-    _outside_in(plan, plan.root, reading, passed_over, found)
-    return found
+    parts = Parts()
+    _outside_in(plan, plan.root, reading, passed_over, parts)
+    return parts
 
 
 def rest_groups(plan: Plan, names: Collection[str], passed_over: Collection[str]) -> str | None:
@@ -47,34 +47,34 @@ def rest_groups(plan: Plan, names: Collection[str], passed_over: Collection[str]
     return None
 
 
-def _outside_in(plan: Plan, node: Node, reading: Reading, passed_over: Collection[str], found: Parts) -> None:
+def _outside_in(plan: Plan, node: Node, reading: Reading, passed_over: Collection[str], parts: Parts) -> None:
     for name in _read_by(plan, node):
-        if name not in found.names and name not in found.refused:
-            _try_part(plan, name, reading, passed_over, found)
+        if name not in parts.names and name not in parts.refused:
+            _try_part(plan, name, reading, passed_over, parts)
 
 
-def _try_part(plan: Plan, name: str, reading: Reading, passed_over: Collection[str], found: Parts) -> None:
+def _try_part(plan: Plan, name: str, reading: Reading, passed_over: Collection[str], parts: Parts) -> None:
     node = plan.cte_named(name)
     assert node is not None, "it was found by its name"
-    if {*inputs_below(plan, node, found.names)} <= {*passed_over} and not _reads_any(plan, node, found.names):
+    if {*inputs_below(plan, node, parts.names)} <= {*passed_over} and not _reads_any(plan, node, parts.names):
         return
     try:
-        found.names[name] = prove_part(name, plan, reading, found.names)
+        parts.names[name] = prove_part(name, plan, reading, parts.names)
         return
     except Unprovable as refusal:
         reason = str(refusal)
-    _outside_in(plan, node, reading, passed_over, found)
-    if _reads_any(plan, node, found.names):  # which it may be made of
+    _outside_in(plan, node, reading, passed_over, parts)
+    if _reads_any(plan, node, parts.names):  # it may add up over the parts just found inside it
         try:
-            found.names[name] = prove_part(name, plan, reading, found.names)
+            parts.names[name] = prove_part(name, plan, reading, parts.names)
             return
         except Unprovable:
             pass
-    found.refused[name] = reason
+    parts.refused[name] = reason
 
 
 def _read_by(plan: Plan, node: Node) -> list[str]:
-    """The common table expressions that ``node`` reads at first hand, in order."""
+    """Return the common table expressions that ``node`` reads directly, in order."""
     every = {name.lower() for definition in plan.ctes.values() if (name := cte_name(definition))}
     read = (part for part in nodes_below(plan, node, every) if part.kind == "CTERelationRef")
     names = dict.fromkeys(cte_name(plan.ctes[part.cte]) for part in read)

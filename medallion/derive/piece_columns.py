@@ -1,7 +1,7 @@
 """The columns and text of a piece of a query.
 
-In the rest of the query, expressions that the piece computes are replaced by its columns. Inputs, which stand
-in braces in a query, have names that SQL has while it is read.
+In the rest of the query, expressions that the piece computes are replaced by its columns. While a query is parsed,
+its inputs in braces are replaced by names that are valid SQL.
 """
 
 import re
@@ -26,17 +26,17 @@ _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 class Unmoved(Exception):
-    """A piece cannot be set apart; the message says why, if that is of interest."""
+    """A piece cannot be set apart; the message says why, or is empty if the reason is of no interest."""
 
 
 class Columns:
-    """The columns of a piece, as the rest of a query needs them: expressions of its text are replaced by these.
+    """The columns of a piece that the rest of a query needs: they replace the expressions that the piece computes.
 
     Args:
-        groups: What the piece groups by, or, where it takes columns, values that it gives as a whole.
-        query: The SELECT that it is of: a group keeps the name that it has there, and a column of rows its own, as
-            another one would make another plan of the whole query.
-        takes_columns: Whether its rows are no groups.
+        groups: What the piece groups by; if ``takes_columns``, the expressions that it computes per row.
+        query: The SELECT that the piece is part of. A group keeps its alias in it and a column of rows its own name,
+            because another name would change the plan of the whole query.
+        takes_columns: Whether the rows of the piece are not groups.
     """
 
     def __init__(self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False) -> None:
@@ -50,11 +50,11 @@ class Columns:
             self._place("key", "GROUPING_ID()", exp.GroupingId())
 
     def items(self) -> list[KeptItem]:
-        """Those that are needed, after the groups, by which rows are told apart."""
+        """Return the columns: first the groups, which identify the rows, then the others that are needed."""
         return self._items
 
     def named(self, item: exp.Expr) -> exp.Expr:
-        """An item of a SELECT, called what it was called; as any will do where it has no name, in a subquery."""
+        """Return an item of a SELECT over the piece, with its former name; ``_`` if it has none, as in a subquery."""
         if item.is_star:
             raise Unmoved("its columns must be listed, not *")
         name = (
@@ -63,15 +63,15 @@ class Columns:
         return exp.Alias(this=self.moved(item.unalias()), alias=name)
 
     def moved(self, tree: exp.Expr, names: frozenset[str] | set[str] = frozenset()) -> exp.Expr:
-        """An expression over the piece. names: those that the SELECT gives, which stand for themselves."""
+        """Return an expression over the piece. names: of the SELECT's own columns, which are left as they are."""
         holder = exp.Paren(this=tree.copy())
         self._move(holder.this, names)
-        found = holder.this
-        assert isinstance(found, exp.Expr)
-        return found
+        result = holder.this
+        assert isinstance(result, exp.Expr)
+        return result
 
     def _move(self, tree: exp.Expr, names: frozenset[str] | set[str]) -> None:
-        if isinstance(tree, exp.Query | exp.Subquery):  # of what is kept of another relation
+        if isinstance(tree, exp.Query | exp.Subquery):  # a subquery reads relations of its own
             return
         if isinstance(tree, exp.Column) and not tree.table and tree.name.lower() in names:
             return
@@ -98,11 +98,11 @@ class Columns:
             return self._place("key", text_of(tree), tree) if isinstance(tree, exp.Column) else None
         if self._has_sets and isinstance(tree, exp.Grouping | exp.GroupingId):
             return self._place("key", text_of(tree), tree)
-        if (found := _aggregate(tree)) is None:
+        if (aggregate := _aggregate(tree)) is None:
             return None
-        if self._has_sets and found[0] not in ADDS_UP:
+        if self._has_sets and aggregate[0] not in ADDS_UP:
             raise Unmoved(f"{text_of(tree)} does not add up over ROLLUP, CUBE or GROUPING SETS")
-        return self._place(found[0], found[1], tree, found[2])
+        return self._place(aggregate[0], aggregate[1], tree, aggregate[2])
 
     def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
         """Return the name of the column for an expression, adding one if needed."""
@@ -120,7 +120,10 @@ class Columns:
 
 
 def _aggregate(tree: exp.Expr) -> tuple[str, str, str] | None:
-    """Return an aggregate's kind, values and condition; None for other expressions. Raises Unmoved if not kept."""
+    """Return an aggregate's kind, values and condition; None for other expressions.
+
+    Raises Unmoved for an aggregate whose state cannot be kept.
+    """
     condition = ""
     if isinstance(tree, exp.Filter):
         condition = text_of(tree.expression.this)
@@ -139,7 +142,7 @@ def _aggregate(tree: exp.Expr) -> tuple[str, str, str] | None:
 
 
 def group_expressions(query: exp.Select) -> list[exp.Expr]:
-    """Return what it groups by, with positions and aliases resolved."""
+    """Return the expressions that a query groups by, with positions and aliases resolved."""
     group = query.args.get("group")
     if group is None:
         return [item.unalias() for item in query.expressions] if query.args.get("distinct") else []
@@ -151,7 +154,7 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
         if any(isinstance(item, exp.Literal) or by_name.get(item.name.lower(), item) != item for item in columns):
             raise Unmoved("list the columns in ROLLUP, CUBE or GROUPING SETS, not their aliases or positions")
         return columns
-    found = []
+    groups = []
     for item in group.expressions:
         if isinstance(item, exp.Literal) and not item.is_string:
             item = query.expressions[int(item.this) - 1].unalias()
@@ -159,12 +162,12 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
             item = by_name.get(item.name.lower(), item)
         if isinstance(item, exp.Literal):
             raise Unmoved("it groups by a constant")
-        found.append(item)
-    return found
+        groups.append(item)
+    return groups
 
 
 def grouping_of(query: exp.Select) -> str:
-    """Return the SQL after GROUP BY if that has ROLLUP, CUBE or GROUPING SETS; empty otherwise."""
+    """Return the SQL after GROUP BY if it has ROLLUP, CUBE or GROUPING SETS; empty otherwise."""
     group = query.args.get("group")
     if group is None or not group.find(*_SETS):
         return ""
@@ -172,7 +175,7 @@ def grouping_of(query: exp.Select) -> str:
 
 
 def _grouped_in_sets(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield every expression of the grouping sets."""
+    """Yield every expression in a GROUP BY with grouping sets."""
     if isinstance(tree, exp.Group | exp.Tuple | exp.Paren | exp.Rollup | exp.Cube | exp.GroupingSets):
         for child in tree.iter_expressions():
             yield from _grouped_in_sets(child)
@@ -181,7 +184,7 @@ def _grouped_in_sets(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _are_alike(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether they could be the same column, one qualified with its table and one not."""
+    """Whether two expressions could be the same column, qualified with its table in one of them only."""
     if not isinstance(one, exp.Column) or not isinstance(other, exp.Column) or one.name.lower() != other.name.lower():
         return False
     return not one.table or not other.table or one.table.lower() == other.table.lower()
@@ -192,7 +195,7 @@ def text_of(tree: exp.Expr) -> str:
 
 
 def marked(query: str) -> str:
-    """Replace inputs in braces by names that SQL can parse."""
+    """Replace inputs in braces by names that a SQL parser accepts."""
     pieces = []
     for text, name, _, _ in Formatter().parse(query):
         pieces += [text, f"__in_{name}__" if name else ""]

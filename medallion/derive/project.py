@@ -1,4 +1,4 @@
-"""What refresh.lock of a project should say."""
+"""Compute what refresh.lock of a project should contain."""
 
 from collections.abc import Mapping
 
@@ -15,20 +15,20 @@ DERIVATION = 3  # version of the rules by which methods are derived
 
 
 def graph_of(tables: Registry) -> str:
-    """What the methods of ``tables`` are derived from."""
+    """Return the fingerprint of everything that the methods of ``tables`` are derived from."""
     return graph_key(tables, (str(DERIVATION), str(VERSION), spark_version()))
 
 
 def text_of(tables: Registry, analyse: Analyser, known: Mapping[str, Proof] | None = None) -> str:
-    """Return the text that refresh.lock should have: the method of each table, derived anew and proven.
+    """Return the text that refresh.lock should have: the method of each table, derived again and proven.
 
     Args:
         tables: The graph; methods that its tables already have are ignored.
-        analyse: What Spark says of a query.
+        analyse: Returns Spark's plan of a query.
         known: Earlier proofs, by key.
 
     Raises:
-        MedallionError: A query is not right, or a strict policy cannot be kept.
+        MedallionError: A query is invalid, or no method satisfies ``incremental strict``.
     """
     unlocked = tables.with_methods(dict.fromkeys(tables.tables))
     derived = derive(unlocked.tables, analyse, known)
@@ -36,9 +36,11 @@ def text_of(tables: Registry, analyse: Analyser, known: Mapping[str, Proof] | No
         raise error
     keys = definition_keys(derived.nodes)
     entries = []
-    for name, found in derived.by_table.items():
+    for name, derivation in derived.by_table.items():
         table = derived.nodes[name]
         assert isinstance(table, Table)
         proof = prove([table], derived.nodes, analyse, known)[name]
-        entries.append(Entry(name, keys[name], table.refresh, found.method, found.reason, found.refused, proof))
+        entries.append(
+            Entry(name, keys[name], table.refresh, derivation.method, derivation.reason, derivation.refused, proof)
+        )
     return lock_text(graph_of(unlocked), entries)

@@ -1,6 +1,6 @@
-"""Find which plan columns copy input columns, which of these the plan sets equal, and what it reads first.
+"""Find which columns of a plan copy input columns, which of these it sets equal, and which input it reads first.
 
-This proposes keys and paths; the proofs judge them.
+Keys and paths are proposed from this; the proofs check them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from medallion.model.plan import Expression, Node, Plan, equal_columns, id_of
 
-Place = tuple[str, str]  # an input and a column of it, as it is spelled there
+Place = tuple[str, str]  # an input and one of its columns, as spelled there
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What is copied and compared in a query.
+    """What a query copies and compares.
 
-    output: by column of the query, in order, the columns of inputs of which it is a plain copy. equal: the pairs of
-    columns that some join or filter sets equal, in the order of the plan. first: the input that it reads first; None
-    where it reads none. is_grouped: whether the rows that come from that input are those of groups.
+    output: by column of the query, in order, the input columns of which it is a plain copy. equal: the pairs of
+    columns that a join, a filter or IN sets equal, in the order of the plan. first: the input that it reads first;
+    None if it reads none. is_grouped: whether the rows of that input are grouped on the way to the output.
     """
 
     output: tuple[tuple[str, frozenset[Place]], ...]
@@ -26,18 +26,18 @@ class Sources:
     is_grouped: bool
 
     def equal_to(self, places: Iterable[Place]) -> tuple[Place, ...]:
-        """The columns that are equal to one of ``places``, at first hand or through others, with these first."""
-        found = sorted(places)
-        for place in found:  # grows on the way
+        """Return ``places``, then the columns that are equal to one of them, directly or through other columns."""
+        reached = sorted(places)
+        for place in reached:  # the list grows inside the loop
             for left, right in self.equal:
                 for mine, other in ((left, right), (right, left)):
-                    if mine == place and other not in found:
-                        found.append(other)
-        return tuple(found)
+                    if mine == place and other not in reached:
+                        reached.append(other)
+        return tuple(reached)
 
 
 def sources_of(plan: Plan) -> Sources:
-    """Read a plan."""
+    """Read what the query of a plan copies and compares."""
     reader = _Reader(plan)
     reader.read(plan.root)
     output = tuple((column.name, reader.copies.get(id_of(column), frozenset())) for column in plan.root.output)
@@ -46,7 +46,7 @@ def sources_of(plan: Plan) -> Sources:
 
 
 def inputs_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[str]:
-    """The inputs that ``node`` reads, those of its subqueries too, but not through the expressions ``stops``."""
+    """Yield the inputs that ``node`` and its subqueries read, except through common table expressions in ``stops``."""
     ends = {stop.lower() for stop in stops}
     for part in nodes_below(plan, node, ends):
         if part.source:
@@ -54,9 +54,9 @@ def inputs_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[
 
 
 def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[Node]:
-    """``node`` and all that it reads, through common table expressions too, but for those called ``stops``.
+    """Yield ``node`` and all nodes below it, in subqueries and common table expressions too, but not in ``stops``.
 
-    stops: in lower case.
+    stops: names of common table expressions, in lower case.
     """
     if node.source:
         yield node
@@ -75,12 +75,12 @@ def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[N
 
 
 def cte_name(definition: Node) -> str:
-    """The name of a common table expression; nothing where it has none."""
+    """Return the name of a common table expression; empty if it has none."""
     return definition.child.alias if definition.child.kind == "SubqueryAlias" else ""
 
 
 def _children(node: Node) -> tuple[Node, ...]:
-    """What gives rows to ``node``: of WITH its query alone."""
+    """Return the nodes whose rows ``node`` reads: for WITH, only that of its query."""
     return (node.children[node.detail["plan"]],) if node.kind == "WithCTE" else node.children
 
 
@@ -125,7 +125,7 @@ class _Reader:
                 self._compare(node)
 
     def _read_subquery(self, part: Expression) -> None:
-        """Read what a subquery compares with the outer rows, and IN with the subquery's column."""
+        """Read a subquery, which may compare its rows with the outer ones, and the columns that IN compares."""
         if part.plan is not None:
             self.read(part.plan)
         for query in part.children:

@@ -1,1 +1,1 @@
-"""From the source to Bronze: landing, ledger of hours, decoding, quarantine, apply, change logs."""
+"""From the source to Bronze: landing, the ledger of hours, decoding, quarantine, apply, change logs."""

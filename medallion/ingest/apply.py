@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from medallion.spark.sessions import Sessions
 
-MAX_CHANGE_BYTES = 256 << 20  # most bytes of an hour's changes that this process merges; above it Spark does
+MAX_CHANGE_BYTES = 256 << 20  # most bytes of an hour's changes that this process merges; Spark merges more
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,18 @@ def apply_feed(
 ) -> Applied | None:
     """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
 
-    The last change of a key wins, in the order of lines. sessions: used if this process cannot do it: for a large
-    table, or one to be rewritten. decoded: None when the hour has no file for this feed. None is returned, and nothing
-    written, when the table has the hour already.
+    The last change of a key wins, in the order of lines. Nothing is written if the table has the hour already.
+
+    Args:
+        sessions: Returns Spark sessions, for a table or an hour that is too large for this process, for table features
+            that only Spark can write, and for changes of existing columns.
+        lake: The lake.
+        feed: The feed of the table.
+        hour: The hour.
+        decoded: The decoded changes; None if the hour has no file for this feed.
+
+    Returns:
+        The effect in rows; None if the table has the hour already.
     """
     delta = lake.opened(lake.path(feed.name))
     applied = hour_in(delta)
@@ -88,7 +97,7 @@ def apply_feed(
 
 
 def applied_before(lake: Lake, table: Feed | ChangeLog, decoded: Decoded | None) -> Applied:
-    """Return the effect of a table's newest commit, by its own metrics."""
+    """Return the effect of a table's newest commit, as its metadata and metrics state it."""
     commit = lake.last_commit(table.name)
     metrics = commit.get("operationMetrics", {})
     counts = json.loads(commit.get("userMetadata") or "{}")
@@ -120,13 +129,13 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
 
 
 def record_idle_hour(table: TableState, hour: str) -> None:
-    """Record ``hour``, which changed nothing, as applied to a Bronze table."""
+    """Record an ``hour`` without changes as applied to a Bronze table."""
     commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)), upon=table.delta)
     delta_writes.append_rows(table.delta, None, commit)
 
 
 def _file_size(table: TableState) -> int:
-    return max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
+    return max(1 << 20, table.bytes // max(1, table.files))  # keeps files about as large as they are
 
 
 def last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
@@ -141,7 +150,10 @@ def last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
 def merge_changes(
     spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame", undeclared: Sequence[str] = ()
 ) -> None:
-    """Merge ``changes``, the last of each key, into the Bronze table at ``path``; null in columns ``undeclared``."""
+    """Merge ``changes``, the last of each key, into the Bronze table at ``path``.
+
+    undeclared: columns of the table that are no longer declared; they become null in updated rows.
+    """
     target = identifier(path).replace("{", "{{").replace("}", "}}")
     names = [c.name for c in feed.columns]
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)

@@ -1,4 +1,4 @@
-"""Find pending hours, and whether the files of the next one have settled, so that no half-written file is read."""
+"""Find pending hours, and check that the files of the next one have settled, so that no half-written file is read."""
 
 import time
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from medallion.storage.lake import Lake
 
 
 def pending_at_source(settings: Settings, until: str | None = None) -> list[str]:
-    """List the hours that a refresh has to take next, oldest first: one listing of the source, no file content.
+    """List the hours that a refresh must apply next, oldest first: one listing of the source, no file content.
 
     Args:
-        settings: Name the lake and the source.
+        settings: The settings that name the lake and the source.
         until: The last hour of interest, included; None for all.
 
     Raises:
@@ -26,7 +26,7 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
 
 
 def _pending(settings: Settings, source: Source, until: str | None = None) -> tuple[list[str], Listing]:
-    """The pending hours, and what the source lists."""
+    """Return the pending hours, and what the source lists."""
     lake = Lake.of(settings)
     tables = tables_of(lake, settings.extras)
     listing = change_files(source, tables.feeds)
@@ -41,16 +41,16 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
 
 
 class Arrivals:
-    """Polls the source for the next pending hour, and tells when its files have settled."""
+    """Poll the source for the next pending hour, and report when its files have settled."""
 
     def __init__(self, settings: Settings, settle: float) -> None:
-        """Start polling. settle: seconds for which the files of an hour must not have been modified."""
+        """Prepare to poll. settle: seconds for which the files of an hour must not have been modified."""
         self._settings, self._settle = settings, settle
         self._files: tuple[str, Mapping[str, SourceFile]] | None = None
         self._seen_at = 0.0
 
     def look(self) -> tuple[str, float] | None:
-        """Return the next hour that has settled and when its files were last modified; None while none has."""
+        """Return the next pending hour and when its files were last modified; None until they have settled."""
         files = self._next()
         if files != self._files:
             self._files, self._seen_at = files, time.time()
@@ -63,12 +63,12 @@ class Arrivals:
     def _modified_at(self) -> float:
         """Return when the newest file of the pending hour was modified, or first seen if that was earlier.
 
-        The clock of a source may be ahead, and an hour that has landed may have no file at the source any more.
+        The clock of a source may be ahead, and the source may no longer have files of an hour that has landed.
         """
         files = self._files[1] if self._files else {}
         return min(self._seen_at, max((file.modified for file in files.values()), default=self._seen_at))
 
     def _next(self) -> tuple[str, Mapping[str, SourceFile]] | None:
-        """Return the next pending hour with every file that bears its name."""
+        """Return the next pending hour with every file that has the hour in its name."""
         hours, listing = _pending(self._settings, open_source(self._settings))
         return (hours[0], listing.files_of(hours[0])) if hours else None

@@ -1,6 +1,6 @@
 """Merge an hour's changes in Arrow: compare the last image of each key with the table's row of that key.
 
-It works column by column, because rows in Python would take ten times the memory.
+The comparison works column by column, because rows in Python would take ten times the memory.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ class Merge:
 
 
 def last_images(changes: Place, keys: Sequence[str]) -> pa.Table:
-    """The last change of each key in a file of decoded changes, by the order of lines.
+    """Return the last change of each key in a file of decoded changes, by the order of lines.
 
-    For the others only keys and line are held in memory.
+    Of all other changes only key and line are held in memory.
     """
     name, at = in_arrow(changes)
     with pq.ParquetFile(name, filesystem=at) as file:
@@ -72,8 +72,8 @@ def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
 
 
 def _same(before: pa.ChunkedArray, now: pa.ChunkedArray) -> Any:
-    """Return row by row whether two values are the same; null is the same as null."""
-    if pa.types.is_nested(now.type):  # Arrow compares no lists, maps and structs
+    """Return row by row whether two values are the same; null equals null."""
+    if pa.types.is_nested(now.type):  # Arrow cannot compare lists, maps and structs
         pairs = zip(before.to_pylist(), now.to_pylist(), strict=True)
         return pa.chunked_array([pa.array([a == b for a, b in pairs], pa.bool_())])
     return pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(pc.is_null(before), pc.is_null(now)))

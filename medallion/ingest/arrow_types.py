@@ -1,4 +1,4 @@
-"""The Arrow types of declared columns, and how those of tables that exist compare with them."""
+"""The Arrow types of declared columns, and their comparison with the types of existing tables."""
 
 from functools import partial
 from typing import Any
@@ -44,18 +44,18 @@ def _of(kind: SqlType) -> pa.DataType:
 
 
 def same_type(given: Any, wanted: Any) -> bool:
-    """Check whether values of ``given``, a type of a table, are those of the declared type ``wanted``.
+    """Check whether ``given``, the type of a table's column, is the same as the declared type ``wanted``.
 
-    A moment without a time zone is one in UTC.
+    A timestamp without a time zone counts as UTC.
     """
     return _compares(given, wanted, _same_scalar)
 
 
 def fits_into(given: Any, wanted: Any) -> bool:
-    """Check whether values of ``given``, a type of a snapshot, are values of the declared type ``wanted``.
+    """Check whether values of ``given``, the type of a snapshot's column, fit into the declared type ``wanted``.
 
-    Also of types that no table of ours has: whole numbers without a sign, dictionaries, moments of other units; of
-    finer ones each value is looked at when it is cast.
+    ``given`` may be a type that no Bronze table has: an unsigned integer, a dictionary, a timestamp in another unit.
+    Whether timestamps in a finer unit lose digits is checked value by value when they are cast.
     """
     if pa.types.is_dictionary(given):
         given = given.value_type
@@ -63,7 +63,7 @@ def fits_into(given: Any, wanted: Any) -> bool:
 
 
 def is_wider(given: Any, wanted: Any) -> bool:
-    """Check whether each value of ``given`` is one of ``wanted``; a struct may have got further fields."""
+    """Check whether ``wanted`` can hold each value of ``given``; a struct may have further fields in ``wanted``."""
     return _compares(given, wanted, lambda a, b: _same_scalar(a, b) or _wider_scalar(a, b), may_grow=True)
 
 
@@ -96,7 +96,7 @@ def _same_scalar(given: Any, wanted: Any) -> bool:
 
 
 def _whole_in(given: Any, wanted: Any) -> bool:
-    """Check whether whole numbers of one type are numbers of another that _wider_scalar does not know."""
+    """Check whether ``wanted`` can hold whole numbers of ``given``, for pairs of types that _wider_scalar lacks."""
     if pa.types.is_decimal(wanted) and pa.types.is_integer(given):
         digits = len(str(1 << (given.bit_width - pa.types.is_signed_integer(given))))
         return bool(wanted.precision - wanted.scale >= digits)

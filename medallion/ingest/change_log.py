@@ -1,4 +1,4 @@
-"""Change logs: Bronze tables of every change, each of which starts with the rows of its feed's table."""
+"""Change logs: Bronze tables of every change to a feed's table, which begin with the rows of that table."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from medallion.spark.sessions import Sessions
 
 _BATCH_ROWS = 50_000
-_VERSION = ", version "  # in _source_file of a row that came from the table itself, between its path and a number
+_VERSION = ", version "  # between path and version of a table, in _source_file of a row from it
 
 
 def begin_log(lake: Lake, log: ChangeLog, source_file: str | None = None) -> None:
     """Begin a log with the rows of its table, in one commit, as of the hour that the table is at.
 
-    An existing log is overwritten, so call this only if no history would be lost. source_file: where the rows came
-    from; the table itself if not given. Without Spark, batch by batch.
+    An existing log is overwritten, so call this only if no history would be lost. Rows are written without Spark,
+    batch by batch. source_file: where they came from; None for the table itself.
     """
     import pyarrow as pa
     from deltalake import write_deltalake
@@ -62,12 +62,12 @@ def begin_log(lake: Lake, log: ChangeLog, source_file: str | None = None) -> Non
 
 
 def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: ChangeLog, hour: str) -> list[str]:
-    """Bring a log to the hour before ``hour`` and to the declared columns; what to warn of.
+    """Bring a log to the hour before ``hour`` and to the declared columns, and return warnings.
 
-    Missed hours are appended as they landed. If the landed file of such an hour is gone or was changed, the present
+    Missed hours are appended as they landed. If the landed file of such an hour is gone or was changed, the current
     rows of the table are appended instead: the log keeps its history, and a warning names the hours. A missing log
-    begins with the present rows of its table, with a warning if a release had the log. sessions: as for apply_feed.
-    Raises what decoding raises: an unreadable file is not taken for a missing one.
+    begins with the current rows of its table, with a warning if a release had the log. sessions: as for apply_feed.
+    Raises what decoding raises, because a file that cannot be read is not the same as a missing one.
     """
     delta = lake.open(lake.path(log.name))
     if delta is None:
@@ -96,20 +96,20 @@ def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: ChangeLog, hou
 
 
 def _decode(lake: Lake, log: ChangeLog, hour: str) -> Decoded | None:
-    """Decode the lines of an applied hour, without a limit of rejected lines: it was enforced then."""
+    """Decode the lines of an applied hour, without a limit of rejected lines: it was enforced when it was applied."""
     return decode_hour(lake, (log.fed_by,), hour, max_bad_lines=1.0).get(log.of)
 
 
 def require_own_log(lake: Lake, log: ChangeLog) -> None:
-    """Raise ChangedByOthers where somebody else has changed the rows of ``log``."""
+    """Raise ChangedByOthers if somebody else has changed the rows of ``log``."""
     if (delta := lake.open(lake.path(log.name))) is not None:
         require_ours(lake, log.name, delta.version(), has_hours=False)
 
 
 def rewind_log(lake: Lake, log: ChangeLog, hour: str) -> str | None:
-    """Take a log back to before ``hour``, where its table is already, by removing the changes since; what to warn of.
+    """Rewind a log to before ``hour``, as its table already is, by deleting the changes since; return a warning.
 
-    A log that began with its table at ``hour`` or later has nothing of before: it begins again.
+    A log that began with its table at ``hour`` or later has no earlier rows, so it begins again.
     """
     path = lake.path(log.name)
     delta = lake.open(path)
@@ -130,7 +130,7 @@ def rewind_log(lake: Lake, log: ChangeLog, hour: str) -> str | None:
 
 
 def _reaches_before(lake: Lake, log: ChangeLog, delta: "DeltaTable", hour: str) -> bool:
-    """Check whether a log has rows from before ``hour``: changes, or the rows it started with."""
+    """Check whether a log has rows from before ``hour``: changes, or the rows that it began with."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -150,7 +150,10 @@ def _reaches_before(lake: Lake, log: ChangeLog, delta: "DeltaTable", hour: str) 
 
 
 def is_as_landed(lake: Lake, log: ChangeLog, hour: str) -> bool:
-    """Check that the file of a log's feed for ``hour`` is as it landed, or never was; raises what reading raises."""
+    """Check that the file of a log's feed for ``hour`` is as it landed, or that none landed.
+
+    Raises what reading the file raises.
+    """
     topic = log.fed_by.topic
     file = known_manifest(lake, hour).files.get(topic)
     try:
@@ -164,12 +167,13 @@ def is_as_landed(lake: Lake, log: ChangeLog, hour: str) -> bool:
 def _append_table(lake: Lake, log: ChangeLog, missed: list[str], gone: list[str], delta: "DeltaTable") -> None:
     """Append, in one commit, what is known of the hours from the first missing file to the last missed hour.
 
-    The lines of the other hours, what the table had at the end, and a deletion of each key that it has no more.
+    These are the lines of hours whose files are as they landed, the rows of the table after the last hour, and a
+    deletion of each key that the log has and the table does not.
     """
     import pyarrow as pa
 
     hour, table = missed[-1], lake.opened(lake.path(log.of))
-    if (hour_in(table) or "") > hour:  # an earlier attempt has appended more
+    if (hour_in(table) or "") > hour:  # an earlier attempt has applied more hours to the table
         following = format_hour(parse_hour(hour) + ONE_HOUR)
         table = lake.opened(lake.path(log.of), require_version_before(lake, log.of, following))
     available = [late for late in missed if late > gone[0] and late not in gone]
@@ -223,7 +227,7 @@ def _version_of(lake: Lake, log: ChangeLog, table: "DeltaTable") -> str:
 def append_lines(lake: Lake, log: ChangeLog, hour: str, decoded: Decoded | None) -> Applied | None:
     """Append one hour's lines unchanged to a log that has caught up, and record the hour, in one commit.
 
-    decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
+    decoded: as for apply_feed. If the log has the hour already, nothing is written and None is returned.
     """
     delta = lake.opened(lake.path(log.name))
     applied = hour_in(delta)

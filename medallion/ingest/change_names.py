@@ -1,7 +1,7 @@
 """Judge the names of files in a layout: which are change files, and what to report about files that resemble one.
 
-A file that names an hour in another way than the layout may hold changes of it. Such an hour is refused, because it
-would be published without them.
+A file whose name has an hour in another form than the layout may hold changes of that hour. The hour is then refused,
+because it would be published without them.
 """
 
 import re
@@ -27,7 +27,7 @@ _SHOWN = 200  # characters of a name
 
 @dataclass(frozen=True)
 class ChangeFile:
-    """A file that is taken."""
+    """A change file of a feed and an hour."""
 
     topic: str
     hour: str
@@ -37,7 +37,7 @@ class ChangeFile:
 class Arriving:
     """A change file that is still being written, or that its writer left half-written.
 
-    name: what it is called once it is whole.
+    name: its name once it is complete.
     """
 
     topic: str
@@ -47,7 +47,7 @@ class Arriving:
 
 @dataclass(frozen=True)
 class Refused:
-    """A file that refuses the hour whose name it bears."""
+    """A file because of which the hour in its name is refused."""
 
     hour: str
     reason: str
@@ -55,7 +55,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Ignored:
-    """A file that looks like a change file, and belongs to no past hour."""
+    """A file that looks like a change file but cannot be one of a known feed and a past hour."""
 
     reason: str
 
@@ -64,13 +64,13 @@ Judgement = ChangeFile | Arriving | Refused | Ignored | None
 
 
 def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: str) -> Judgement:
-    """Judge a file by its name; None for one that nobody would take for a change file.
+    """Judge a file by its name; None if it does not resemble a change file.
 
     Args:
         name: Its name, relative to the source.
-        layout: Where change files are.
-        topics: The name at the source of each feed with this layout -> the feed.
-        running: The hour that has begun: of later ones nothing is taken.
+        layout: The layout of change files.
+        topics: The name at the source of each feed with this layout -> its topic.
+        running: The current hour; files of later hours are ignored.
     """
     names, final = (*topics,), name_once_whole(name)
     if final and (known := _known(layout.read(final, names), topics)):
@@ -95,13 +95,13 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
 
 
 def name_once_whole(name: str) -> str | None:
-    """Return what a file will be called that is still being written, as its name says; None for another one."""
+    """Return the final name of a file whose name says that it is still being written; None for other files."""
     arriving = _ARRIVING.fullmatch(name)
     return (arriving[1] or "") + (arriving[2] or arriving[3]) if arriving else None
 
 
 def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return feed and hour of what a layout read, None for another feed; a layout without {feed} is of one feed."""
+    """Return topic and hour of what a layout read; None for another feed. A layout without {feed} has one feed."""
     if read is None:
         return None
     name, hour = read
@@ -112,14 +112,14 @@ def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str
 
 
 def _of_no_feed_in(layout: Layout, name: str, topics: Collection[str]) -> Ignored | None:
-    """Ignore a change file of an undeclared feed, and name the feed that may be meant."""
+    """Return why a file of an undeclared feed is ignored, if its name is close to that of a declared feed."""
     read = layout.read(name)
     close = get_close_matches(read[0], topics, n=1, cutoff=0.8) if read else []
     return Ignored(f"no feed is called {read[0][:_SHOWN]}: did you mean {close[0]}?") if read and close else None
 
 
 def _judge_in_default(name: str, topics: Collection[str], running: str) -> Judgement:
-    """Judge a file below ``cdc/`` that is none of the default layout: people come from many others to it."""
+    """Judge a file below ``cdc/`` that does not match the default layout; many files there follow another layout."""
     _, folder, *rest = PurePosixPath(name).parts
     if folder.casefold() not in topics:
         return _of_no_feed(folder, topics, rest)
@@ -139,7 +139,7 @@ def shown_path(name: str) -> str:
 
 
 def _of_no_feed(folder: str, topics: Collection[str], rest: list[str]) -> Ignored | None:
-    """A file with an hour that lies in the folder of no feed, where one may have been meant."""
+    """Return why a file outside of every feed's folder is ignored, if it may be meant as a change file."""
     if not rest:
         return Ignored("a change file lies in the folder of its feed, cdc/<feed>/") if _borne_hour(folder) else None
     close = get_close_matches(folder.casefold(), topics, n=1, cutoff=0.8)
@@ -151,7 +151,7 @@ def _is_no_data(name: str) -> bool:
 
 
 def _borne_hour(text: str) -> str | None:
-    """Return the hour that a name bears, also in other digits or letters than agreed."""
+    """Return the hour in a name, even if it is written with other digits or letters than agreed."""
     match = _HOUR.search(unicodedata.normalize("NFKC", text))
     return match[0].upper() if match else None
 

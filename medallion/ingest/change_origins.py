@@ -1,4 +1,4 @@
-"""Find lines of an hour's change files that may have made a check fail: help for readers, never part of a verdict."""
+"""Find lines of an hour's change files that may have made a check fail: a hint for readers, never part of a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,9 +19,9 @@ from medallion.storage.lake import Lake
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_FILES = 3  # that are named
-MAX_LINES = 5  # of a file that are named one by one
-_COMPARED = ("BIGINT", "INT", "STRING")  # types whose text is the same in an example of a check and in a change
+MAX_FILES = 3  # most files that are named
+MAX_LINES = 5  # most lines of a file that are named one by one
+_COMPARED = ("BIGINT", "INT", "STRING")  # types whose text is the same in a check's failed record and in a change
 
 _BY_KIND = f"SELECT {DELETED}, COUNT(*), MIN({LINE}), MAX({LINE}) FROM changes GROUP BY 1 ORDER BY 1 DESC"  # noqa: S608
 
@@ -30,7 +30,7 @@ Record = Mapping[str, str | None]  # a failed record of a table: column to value
 
 
 class ChangeOrigins:
-    """The change files of one hour as a place to look for what a check found; each is decoded once, when asked for."""
+    """The change files of one hour, searched for the causes of a failed check; each is decoded once, when needed."""
 
     def __init__(self, lake: Lake, hour: str, tables: Registry) -> None:
         self._lake, self._hour, self._tables = lake, hour, tables
@@ -38,20 +38,23 @@ class ChangeOrigins:
         self._decoded: dict[str, Decoded] = {}
 
     def describe(self, tables: Sequence[str], records: Sequence[Record]) -> tuple[str, ...]:
-        """Say which lines changed what a check of ``tables`` found failed, a sentence per file.
+        """Describe the lines that may have caused the failed records of a check, in a sentence per file.
 
-        Lines that have the keys of failed records come first; without any, what each file did as a whole, those that
-        delete most first.
+        These are the lines with the keys of failed records. If there are none, each file is summarised as a whole,
+        those with the most deletions first.
 
         Args:
-            tables: The table under check, then those that it was compared with.
-            records: Failed records.
+            tables: The checked table, then the tables that it was compared with.
+            records: The failed records.
+
+        Returns:
+            At most MAX_FILES sentences; empty if the files cannot be read.
         """
         try:
             feeds = self._feeds_below(tables)
             named = [self._lines_of(feed, records, is_checked=feed.name == tables[0]) for feed in feeds]
             sentences = [sentence for sentence in named if sentence] or self._summaries(feeds)
-        except Exception:  # the report does without, whatever the error is
+        except Exception:  # the report goes without this hint, whatever the error is
             return ()
         return tuple(sentences[:MAX_FILES])
 
@@ -61,20 +64,20 @@ class ChangeOrigins:
 
     def _feeds_below(self, tables: Iterable[str]) -> list[Feed]:
         """Return the feeds that ``tables`` are computed from, nearest first."""
-        found: dict[str, Feed] = {}
+        feeds: dict[str, Feed] = {}
         waiting = [name for name in tables if name in self._tables.tables]
         for name in waiting:
             match self._tables[name]:
                 case Feed() as feed:
-                    found.setdefault(name, feed)
+                    feeds.setdefault(name, feed)
                 case ChangeLog(of=of):
                     waiting.append(of)
                 case Table(inputs=inputs):
                     waiting += [table for table in inputs if table not in waiting]
-        return list(found.values())
+        return list(feeds.values())
 
     def _changes_of(self, feed: Feed) -> "pa.Table | None":
-        """Return the changes of a feed in this hour, with line numbers; None where it has no file."""
+        """Return the changes of a feed in this hour, with line numbers; None if no file of it can be decoded."""
         import pyarrow.parquet as pq
 
         if feed.name not in self._changes:
@@ -91,29 +94,29 @@ class ChangeOrigins:
         return self._changes[feed.name]
 
     def _lines_of(self, feed: Feed, records: Sequence[Record], *, is_checked: bool) -> str | None:
-        """Name the lines of a feed's file that change failed records; None where there are none.
+        """Name the lines of a feed's file that change failed records; None if there are none.
 
-        A record of another table is known by the keys of the feed. One of the feed's own may lack them, as where
-        records are counted by some column: then it is known by the columns that it has.
+        A record of another table is matched by the keys of the feed. A record of the feed's own table may lack these,
+        for example if records are counted by some column: it is then matched by the columns that it has.
         """
         changes = self._changes_of(feed)
         if changes is None or not records:
             return None
         own = [column.name for column in feed.columns if column.type in _COMPARED and records[0].get(column.name)]
         columns = list(feed.keys) if set(feed.keys) <= set(own) else own if is_checked else []
-        found: dict[int, str] = {}
+        by_line: dict[int, str] = {}
         for record in records if columns else ():
             condition = " AND ".join(f'CAST("{name}" AS VARCHAR) = ?' for name in columns)
             query = f"SELECT {LINE}, {DELETED} FROM changes WHERE {condition} ORDER BY 1 LIMIT {MAX_LINES}"  # noqa: S608 (declared names)
             for line, deleted in _query(changes, query, [record[name] for name in columns]):
                 values = ", ".join(f"{name} {record[name]}" for name in columns)
-                found[line] = f"{self._line(feed, line)} {'deletes' if deleted else 'inserts or updates'} {values}"
-        if not found:
+                by_line[line] = f"{self._line(feed, line)} {'deletes' if deleted else 'inserts or updates'} {values}"
+        if not by_line:
             return None
-        return f"{self._file(feed)}: {'; '.join(found[line] for line in sorted(found)[:MAX_LINES])}"
+        return f"{self._file(feed)}: {'; '.join(by_line[line] for line in sorted(by_line)[:MAX_LINES])}"
 
     def _summaries(self, feeds: Iterable[Feed]) -> list[str]:
-        """Say of each file how many lines delete, and how many insert or update."""
+        """Summarise each file: how many of its lines delete, and how many insert or update."""
         summaries: list[tuple[int, str]] = []
         for feed in feeds:
             changes = self._changes_of(feed)
@@ -134,7 +137,7 @@ class ChangeOrigins:
         return source_path(feed, self._hour)
 
     def _line(self, feed: Feed, place: int) -> str:
-        """Name the line at the source of a change, by its place in the hour."""
+        """Return the line at the source that a change came from; place: the place of the change in the hour."""
         decoded = self._decoded[feed.name]
         line = decoded.lines_of.get(place, place)
         return decoded.parts.place(line) if decoded.parts else f"line {line:,}"

@@ -1,4 +1,4 @@
-"""Records of Kafka Connect's JsonConverter with their schemas: how each column of a record is written."""
+"""Read the schemas in records of Kafka Connect's JsonConverter: they define how each column of a record is written."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _MOMENTS = {
 _DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 _OTHER_TIMES = ("io.debezium.time.", "org.apache.kafka.connect.data.Time")
 _INSIDE = {"array": "items", "map": "values"}
-_MAX_DEPTH = 20  # of a declared type
+_MAX_DEPTH = 20  # most levels of structs in a schema that are read
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _MAX_SCHEMAS = 100  # most schemas remembered per file
@@ -26,7 +26,7 @@ _PAYLOAD = b'"payload":'
 
 
 class ConnectSchemas:
-    """The schemas of a file's records, each read once: nearly all records begin with the same bytes."""
+    """The schemas of a file's records, each parsed once: nearly all records begin with the same bytes."""
 
     def __init__(self, forms: Forms) -> None:
         self._plain = replace(forms, decimals="text")
@@ -34,7 +34,7 @@ class ConnectSchemas:
         self._last = b""
 
     def payload(self, raw: bytes) -> tuple[Any, RecordForms | None]:
-        """Return what a record says, without its schema, and what the schema says of the columns."""
+        """Return the payload of a record, and the forms of its columns by its schema; None if it has no schema."""
         if self._last and not raw.startswith(self._last):
             self._last = next((beginning for beginning in self._known if raw.startswith(beginning)), self._last)
         if self._last and raw.startswith(self._last) and not is_too_long(raw):
@@ -49,7 +49,7 @@ class ConnectSchemas:
         return record["payload"], forms
 
     def _remember(self, raw: bytes, record: Mapping[str, Any], forms: RecordForms | None) -> None:
-        """Remember the bytes before the payload, where they are the schema and nothing else."""
+        """Remember the bytes before the payload if they contain the schema and nothing else."""
         at = raw.find(_PAYLOAD)
         while at >= 0:
             beginning = raw[: at + len(_PAYLOAD)]
@@ -64,7 +64,7 @@ class ConnectSchemas:
             at = raw.find(_PAYLOAD, at + 1)
 
     def _forms_of(self, schema: Any) -> RecordForms | None:
-        """Read the forms of columns from a schema of Kafka Connect: of an envelope, or of a flattened record."""
+        """Read the forms of columns from the schema of an envelope or of a flattened record."""
         if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
             return None
         fields = _fields_of(schema)
@@ -83,20 +83,20 @@ def _parse_rest(raw: bytes) -> Any:
     except Unfit:
         raise
     except (ValueError, RecursionError, ArithmeticError):
-        return _UNREAD  # the error of the whole line says why
+        return _UNREAD  # parsing the whole line then raises the error
 
 
 def _fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the fields of a struct in a schema by their names."""
+    """Return the fields of a struct in a schema by name."""
     fields = schema.get("fields")
-    found = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
-    return {field["field"]: field for field in found if isinstance(field.get("field"), str)}
+    entries = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+    return {field["field"]: field for field in entries if isinstance(field.get("field"), str)}
 
 
 def _form_of(field: Mapping[str, Any], plain: Forms, depth: int = 0) -> Forms:
-    """Return how a field of a schema writes its values; of an array or a map, how its elements are written.
+    """Return how the values of a field in a schema are written; for an array or a map, how its elements are.
 
-    plain: of a field whose schema says no more than its type. depth: of structs that the field is in.
+    plain: the form of a field whose schema states only its type. depth: the number of structs that enclose the field.
     """
     while (inside := _INSIDE.get(str(field.get("type")))) and isinstance(field.get(inside), dict):
         field = field[inside]

@@ -1,7 +1,7 @@
 """Decode landed change files: each line becomes typed changes, or a rejected line with its reason.
 
-The feed's format says what a line means; the row decoder checks rows against the declaration. Batches are bounded in
-rows and bytes, so memory does not grow with the file.
+The feed's format defines what a line means; the row decoder checks rows against the declaration. Batches are bounded
+in rows and bytes, so memory does not grow with the file.
 """
 
 from collections import Counter
@@ -30,24 +30,24 @@ LINE, DELETED = BESIDE_A_CHANGE
 _BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line takes many times its file size in Python
 _MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
 _REJECTED_LINE_BYTES = 512
-_MIN_INSERTS = 100  # of so many inserts, one at least should have each column; a delete may hold its key alone
+_MIN_INSERTS = 100  # among so many inserts, each column should occur at least once; a delete may have only its key
 
 
 @dataclass
 class Decoded:
-    """The content of one landed file: line counts, rejected lines, and columns other than declared.
+    """The content of one landed file: line counts, rejected lines, and differences from the declared columns.
 
-    records: lines that are records of the format, whether their rows fit or not. repeated: those of them that another
-    file of their partition holds too, at the same offset: each is taken once. rejected: (line number, reason, the
-    line as it came). recordless: the first of them from a file of the source in which no line is a record, though other
-    files of the hour have some. unknown: columns that are not declared, which are left out, with the number of changes
-    that have them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them.
-    unseen: declared columns that no change has. absent: those of them that one of many inserts should have. bytes: of
-    all changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its
-    line, where they differ. kept: place of a change -> which of the declared columns keep the value that the row has.
-    moved: places of those whose row had another key: it is the one that the change before it, of the same line,
-    deletes. moved_from: place of such a change in a line of its own -> places of the deletions that have its position
-    in the log of the database. notes: what there is to warn of.
+    lines: lines that are not blank. records: lines that are records of the format, whether their rows fit or not.
+    repeated: records that an earlier file of their partition has too, at the same offset; they are skipped. changes:
+    decoded changes. rejected: (line number, reason, text of the line). recordless: the first rejected line from a file
+    of the source without any record, if other files of the hour have some. unknown: undeclared columns, which are not
+    loaded, with the number of changes that have them; names are escaped and cut to 80 characters. more_unknown: whether
+    there are more of these than are counted. unseen: declared columns that no change has. absent: the unseen columns if
+    the file has so many inserts that one should have them. bytes: the size of all changes in memory. parts: the files
+    of the source that were put together. lines_of: place of a change -> its line, if they differ. kept: place of a
+    change -> indexes of the declared columns that keep the value in the table. moved: places of changes with kept
+    columns whose row had another key: the change before it, in the same line, deletes that row. moved_from: place of a
+    change with kept columns -> places of the deletions with the same position in the database log. notes: warnings.
     """
 
     lines: int = 0
@@ -72,7 +72,7 @@ class Decoded:
 def change_schema(feed: Feed) -> pa.Schema:
     """Return the schema of decoded changes: place, deletion flag, then the feed's columns, all nullable.
 
-    A place is the number of the line that the change is from; after lines that make several changes it is higher.
+    The place of a change is the number of its line; after lines that make several changes it is higher.
     """
     own = [pa.field(c.name, arrow_type(c)) for c in feed.columns]
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
@@ -89,19 +89,19 @@ def decode_file(
     """Decode the landed file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``.
 
     Args:
-        path: The landed file, of one record on each line.
+        path: The landed file, with one record on each line.
         feed: Its feed.
         hour: Its hour.
-        target: The Parquet file; of the changes of a key the one with the highest place is the last.
-        corrected: Line number -> the line that is read in its place.
-        parts: The files that it was put together from.
+        target: The Parquet file; the last change of a key is the one with the highest place.
+        corrected: Line number -> the line that is read instead.
+        parts: The files that the landed file was put together from.
 
     Returns:
-        What was found. Changes that keep values of the row they change are still to be completed: see its ``kept``.
+        The content. Changes that keep values of the row that they change must still be completed: see ``kept``.
 
     Raises:
-        MedallionError: The file was cut off in the middle of a line, a part of it was never written, or a record can
-            neither be applied nor left out: nothing of it can be trusted then.
+        MedallionError: The file was cut off in the middle of a line, a part of it was never written, it has too many
+            bytes of bad lines, or a record can neither be applied nor left out; nothing of it can be trusted then.
     """
     decoding, schema, inserts = _Decoding(path, feed, hour, Parts(parts)), change_schema(feed), 0
     result = decoding.result
@@ -119,7 +119,7 @@ def decode_file(
 
 
 class _Decoding:
-    """The reading of one landed file."""
+    """The state while one landed file is decoded."""
 
     def __init__(self, path: Place, feed: Feed, hour: str, parts: Parts) -> None:
         self.result = Decoded(parts=parts)
@@ -130,7 +130,7 @@ class _Decoding:
         self._repeated = find_repeated(path, parts, self._is_one_of_a_kind)
         self._moves = MovedRows(self._reader)
         self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
-        self._with_records: set[int] = set()  # parts, where there are several
+        self._with_records: set[int] = set()  # parts with records, if there are several parts
 
     def batches(self, corrected: Mapping[int, str]) -> Iterator[list[tuple[Any, ...]]]:
         """Yield changes in batches that fit into memory; count lines and rejected lines in the result."""
@@ -160,7 +160,7 @@ class _Decoding:
         yield rows
 
     def finish(self, inserts: int, target: Place) -> None:
-        """Record what is known after the last line, and put the changes of several streams in order."""
+        """Complete the result after the last line, and put the changes of several streams in order."""
         result, rows = self.result, self._rows
         result.unknown, result.more_unknown = rows.unknown, rows.more_unknown
         declared = {column.name for column in self._feed.columns}
@@ -181,7 +181,7 @@ class _Decoding:
             _renumber(target, places)
 
     def _is_one_of_a_kind(self, raw: bytes) -> bool:
-        """Check whether a record tells its position in the log of its database, so that no other is the same."""
+        """Check whether a record has a position in the database log, so that no other record is the same."""
         reader = reader_of(self._feed)
         try:
             reader.read(raw)
@@ -196,7 +196,7 @@ class _Decoding:
             self._with_records.add(self.result.parts.index(number))
 
     def _changes(self, number: int, raw: bytes) -> list[tuple[Any, ...]]:
-        """Return the changes that a line makes: all of them or, where one does not fit, none."""
+        """Return the changes that a line makes. Raises Unfit if any of them does not fit: the line is then rejected."""
         changes = self._reader.read(raw)
         if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
             values, kept = self._rows.decode(changes[0])
@@ -242,7 +242,7 @@ class _Decoding:
 
 
 def why_unfit(feed: Feed, hour: str, raw: str) -> str | None:
-    """Return the reason why a line of ``hour`` is rejected; None when it fits."""
+    """Return the reason why a line of ``hour`` is rejected; None if it fits."""
     reader = reader_of(feed)
     try:
         rows = RowDecoder(feed, hour, reader)
@@ -272,7 +272,7 @@ def _renumber(changes: Place, places: Mapping[int, int]) -> None:
 
 
 def rewrite_changes(changes: Place, rewrite: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
-    """Replace a Parquet file of decoded changes by what ``rewrite`` makes of each of its batches."""
+    """Rewrite a Parquet file of decoded changes, batch by batch."""
     name, at = in_arrow(changes)
     with (
         whole(changes) as partial,

@@ -1,7 +1,8 @@
-"""A Delta table that somebody else writes, as a source: its commits by the hour, and the rows that each changes.
+"""A Delta table that somebody else writes, as a source: its commits by hour, and the rows that each commit changes.
 
-It is read through the source alone, from log entries and the files they name, so a folder and a bucket work alike. A
-commit's change files are its rows where it has some; else the rows of the files that it removes and adds.
+It is read only through the source, from log entries and the files that they name, so a folder and a bucket work alike.
+The changes of a commit are the rows of its change data files if it has any, else they follow from the files that it
+removes and adds.
 """
 
 import json
@@ -33,15 +34,16 @@ def log_folder(feed: Feed) -> str:
 
 
 def version_of(name: str) -> int | None:
-    """Return the version that a file is the commit of; None for another file."""
+    """Return the version whose commit a file is; None for other files."""
     match = _COMMIT.fullmatch(name)
     return int(match["version"]) if match else None
 
 
 def commits_by_hour(source: Source, feed: Feed, files: Mapping[str, SourceFile], now: datetime) -> dict[str, list[str]]:
-    """Return the commits after the snapshot's version that change rows, by the hour of their times.
+    """Return the commits after the snapshot's version that change rows, by the hour of their timestamps.
 
-    A commit never counts as earlier than the one before it, whatever its writer's clock said.
+    A commit never counts as earlier than the one before it, whatever the clock of its writer was. Commits of hours
+    after ``now`` are left out.
     """
     hours: dict[str, list[str]] = {}
     newest = 0.0
@@ -58,7 +60,7 @@ def commits_by_hour(source: Source, feed: Feed, files: Mapping[str, SourceFile],
 
 
 class _Commit(NamedTuple):
-    """moment: when it was made, in seconds since 1970. properties: of the table, where it sets them."""
+    """moment: the time of the commit, in seconds since 1970. properties: of the table; None if it sets none."""
 
     moment: float
     changes_rows: bool
@@ -67,7 +69,7 @@ class _Commit(NamedTuple):
 
 @lru_cache(maxsize=100_000)
 def _about(source: Any, name: str, file: SourceFile) -> _Commit:
-    """Return what the listing needs to know of a commit."""
+    """Return what the listing needs to know about a commit."""
     actions = _actions(source, name)
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     milliseconds = info.get("inCommitTimestamp", info.get("timestamp"))
@@ -78,7 +80,7 @@ def _about(source: Any, name: str, file: SourceFile) -> _Commit:
 
 
 def _properties(source: Source, table: str, version: int) -> Mapping[str, str]:
-    """Return the properties of a table at a version, from the newest entry or checkpoint that has them."""
+    """Return the properties of a table at a version, from the newest log entry or checkpoint that has them."""
     log = f"{table}/_delta_log/"
     files = source.list_files(log)
     for number in range(version, -1, -1):
@@ -101,10 +103,10 @@ def _properties(source: Source, table: str, version: int) -> Mapping[str, str]:
 
 
 def commit_lines(source: Source, name: str) -> Iterator[bytes]:
-    """Yield the changes of a commit as records of insert_delete: deletions, then inserts.
+    """Yield the changes of a commit as records of format insert_delete: deletions, then inserts.
 
-    Raises MedallionError for a file that is gone, and for what only an engine of Delta can read; it names the version
-    from which one can go on.
+    Raises MedallionError for a file that is gone, for column mapping, and for deletion vectors without change data
+    files; the message says what to do.
     """
     match = _COMMIT.fullmatch(name)
     assert match is not None, f"{name} is a commit"
@@ -132,7 +134,7 @@ def commit_lines(source: Source, name: str) -> Iterator[bytes]:
 
 
 def require_all_commits(feed: Feed, names: Sequence[str], files: Mapping[str, SourceFile], former: str | None) -> None:
-    """Raise MedallionError where a commit between the last one that landed and the last of ``names`` is gone.
+    """Raise MedallionError if a commit between the last one that landed and the last of ``names`` is gone.
 
     former: the last commit that landed; None before the first.
     """
@@ -159,7 +161,7 @@ class _Rows:
         self._source, self._table, self._shown = source, table, shown
 
     def of_change_files(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-        """Yield what change data files say: all deletions and images of before, then the others."""
+        """Yield the rows of change data files: all deletions and preimages, then all inserts and postimages."""
         with TemporaryDirectory(prefix="medallion-") as folder:
             copies = [self._copy(action, Path(folder, str(number))) for number, action in enumerate(actions)]
             for deletes in (True, False):
@@ -171,7 +173,7 @@ class _Rows:
     def of_data_files(
         self, removed: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
     ) -> Iterator[bytes]:
-        """Yield the rows that removed files have and added ones have not as deletions, and the other way round."""
+        """Yield rows only in removed files as deletions, then rows only in added files as inserts."""
         before, after = self._lines(removed), self._lines(added)
         for deletes, lines in ((True, before - after), (False, after - before)):
             for line in lines.elements():
@@ -225,7 +227,7 @@ def _way_out(source: Source, table: str) -> str:
 
 
 def _actions(source: Source, name: str) -> list[dict[str, Any]]:
-    """Read the actions of a commit. Raises MedallionError where it is no entry of a Delta log."""
+    """Read the actions of a commit. Raises MedallionError if it is too large, or no entry of a Delta log."""
     stream, size = source.open(name)
     with stream:
         if size > _MAX_COMMIT_BYTES:

@@ -1,4 +1,4 @@
-"""Rows of persons in Bronze: found by what feeds declare, and deleted or blanked, in one commit of each table."""
+"""Rows of persons in Bronze: find them by what feeds declare, and delete or blank them, in one commit per table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class PersonRows:
     """Where rows of persons are in Bronze.
 
-    subjects: by feed, the values of its subject column that are theirs. rows: by table, how many it has. texts: values
-    of personal columns that are those of nobody else, by which they are found where nothing names them. keys: by feed
-    whose rows others are about, the keys of theirs.
+    subjects: by feed, the values of its subject column that stand for these persons. rows: by table, the number of
+    their rows. texts: values of personal columns that nobody else has, to find lines that do not name the persons.
+    keys: by feed to which the subject of another feed refers, the keys of their rows.
     """
 
     subjects: dict[str, list[Any]] = field(default_factory=dict)
@@ -34,20 +34,20 @@ class PersonRows:
     keys: dict[str, set[Any]] = field(default_factory=dict)
 
     def by_kind(self, persons: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-        """Everything that is remembered as a digest, by its kind."""
+        """Return everything that is remembered as a digest, by its kind."""
         return {PERSON: persons, **{name: sorted(keys) for name, keys in self.keys.items()}}
 
 
 def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mapping[str, set[Any]] = {}) -> PersonRows:
-    """Look for rows of ``persons`` in Bronze, the rows of others' rows after these.
+    """Find the rows of ``persons`` in Bronze, in each feed after the feed that its subject refers to.
 
-    known: keys by feed as an attempt before this one has found them, as rows that named them may be gone.
+    known: keys by feed from an earlier attempt, because the rows that had them may be deleted already.
     """
-    found = PersonRows(keys={name: set(keys) for name, keys in known.items()})
+    person_rows = PersonRows(keys={name: set(keys) for name, keys in known.items()})
     owners = {feed.subject_of for feed in tables.feeds}
     for feed in _owners_first(tables.feeds):
-        values = sorted(found.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
-        found.subjects[feed.name] = values
+        values = sorted(person_rows.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
+        person_rows.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
         own, shared = set[str](), set[str]()
         tables_of_feed: list[Feed | ChangeLog] = [feed, *logs]
@@ -55,24 +55,24 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
             rows = _rows_of(lake, table, values)
             if rows is None:
                 continue
-            found.rows[table.name] = len(rows)
+            person_rows.rows[table.name] = len(rows)
             theirs, of_others = _texts(lake, table, rows, values)
             own, shared = own | theirs, shared | of_others
             if feed.name in owners:
-                found.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
-        found.texts |= own - shared
-    return found
+                person_rows.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
+        person_rows.texts |= own - shared
+    return person_rows
 
 
-def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None) -> Iterator[tuple[str, int]]:
-    """Delete or blank what was found, as of ``hour``, in one commit of each table; yield table and number of rows.
+def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str | None) -> Iterator[tuple[str, int]]:
+    """Delete or blank the rows of persons as of ``hour``, in one commit per table; yield table and number of rows.
 
-    Tables in which nothing is found any more are left alone, so this can be repeated.
+    Tables without such rows are left alone, so this can be repeated.
     """
     every: list[Feed | ChangeLog] = [*tables.feeds, *tables.logs]
     for table in every:
         feed = table.fed_by if isinstance(table, ChangeLog) else table
-        rows = _rows_of(lake, table, found.subjects.get(feed.name, []))
+        rows = _rows_of(lake, table, person_rows.subjects.get(feed.name, []))
         if rows is None or not len(rows):
             continue
         delta = lake.opened(lake.path(table.name))
@@ -82,14 +82,14 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
         commit = properties(bronze_metadata(table.keys, "erase", counts), upon=delta)
         kept = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
         state = state_of(delta)
-        # Rows of persons are to leave the files too: none is marked.
+        # The rows must leave the data files too, so none is only marked by a deletion vector.
         layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
         replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
         yield table.name, len(rows)
 
 
 def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
-    """Feeds with a subject, each after the one whose rows its rows are about."""
+    """Return the feeds with a subject, each after the feed that its subject refers to."""
     by_name = {feed.name: feed for feed in feeds}
 
     def depth(feed: Feed) -> int:
@@ -99,7 +99,10 @@ def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
 
 
 def _rows_of(lake: Lake, table: Feed | ChangeLog, values: Sequence[Any]) -> "pa.Table | None":
-    """The rows of a table with one of ``values`` as subject; of a log of deleted rows, every line of theirs."""
+    """Return the rows of a table with one of ``values`` as subject; None without values or without such a column.
+
+    From the change log of a feed whose rows are deleted, also return every other line with a key of these rows.
+    """
     import pyarrow as pa
 
     delta = lake.open(lake.path(table.name)) if values else None
@@ -107,11 +110,11 @@ def _rows_of(lake: Lake, table: Feed | ChangeLog, values: Sequence[Any]) -> "pa.
         return None
     feed = table.fed_by if isinstance(table, ChangeLog) else table
     columns = [column.name for column in pa.schema(delta.schema().to_arrow())]
-    if feed.subject not in columns:  # of a table from before it was declared, which the next hour gives it
+    if feed.subject not in columns:  # declared since the table was written: the next hour adds it
         return None
     rows = rows_having(delta, lake.folder(table.name), feed.subject, [*values], columns)
     if isinstance(table, ChangeLog) and feed.erase == DELETE and len(rows) and feed.subject not in feed.keys:
-        # A line that deletes a row has its key alone.
+        # A line that deletes a row may have only its key.
         keys = rows.select([*feed.keys]).group_by([*feed.keys]).aggregate([])
         rows = rows_with_keys(delta, lake.folder(table.name), with_plain_texts(keys), columns)
     return rows
@@ -127,7 +130,7 @@ def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
 
 
 def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
-    """Texts in personal columns of ``rows``, and those of them that rows of others have as well."""
+    """Return the texts in personal columns of ``rows``, and those of them that rows of other persons have too."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""Lines of change files about erased persons: dropped or blanked before they count as landed.
+"""Drop or blank lines of change files about erased persons before they count as landed.
 
-A dropped line leaves an empty one, so that the other line numbers stay right. What a line means is not asked here: in
-whatever format it is, an object that has the subject's column with an erased value is the person's.
+A dropped line leaves an empty one, so that other lines keep their numbers. Lines are not interpreted here: in every
+format, an object that has an erased value in the subject column is about that person.
 """
 
 import json
@@ -23,19 +23,19 @@ from medallion.storage.files import Place, whole
 from medallion.storage.lake import Lake
 
 _VALUE = rb'"\s*:\s*("(?:[^"\\]|\\.)*"|[-+.0-9eE]+)'
-_NUMBER = "\0#"  # begins the text that stands for a number with a fraction, whose digits stay as they are
+_NUMBER = "\0#"  # begins the text in place of a number with a fraction, so that its digits stay the same
 _AS_NUMBER = re.compile(r'"\\u0000#([^"]*)"')
 _DROPPED: Any = object()
-_KNOWN_VALUES = 1 << 16  # of the subject column, that are not digested again
+_KNOWN_VALUES = 1 << 16  # most values of the subject column whose verdict is cached
 NO_NEEDLES = Needles()
 Forbids = Callable[[Any], bool]
 
 
 @dataclass
 class ErasedLines:
-    """Takes what is of erased persons out of the landed files of one hour.
+    """Remove lines about erased persons from the landed files of one hour.
 
-    counts: lines, by topic and what was done.
+    counts: lines by topic and what was done to them, ``dropped`` or ``blanked``.
     """
 
     feeds: Mapping[str, Feed]
@@ -45,27 +45,28 @@ class ErasedLines:
 
     @classmethod
     def of(cls, lake: Lake, feeds: Iterable[Feed], hour: str) -> "ErasedLines":
-        """For what ``lake`` knows. Raises DamagedFile where that cannot be read."""
+        """Return an instance for the persons erased from ``lake``. Raises DamagedFile if these cannot be read."""
         return cls({feed.topic: feed for feed in feeds if feed.subject}, Registered(lake).read(), hour)
 
     def in_landed(self, topic: str, place: Place, landed: Landed, names: Sequence[str]) -> Landed:
         """Rewrite a file that has just landed from ``names`` at the source, if it has lines of erased persons.
 
-        What is returned knows the source's files as they came: a corrected one is still noticed.
+        The parts in the result describe the files as they came from the source, so that a later change of these is
+        still noticed.
         """
         if topic not in self.feeds or not self.known.digests:
             return landed
         cleaner = LineCleaner.of(self.feeds[topic], self.known, self.hour)
-        found = clean_file(place, cleaner)
-        if not found.dropped and not found.blanked:
+        cleaned = clean_file(place, cleaner)
+        if not cleaned.dropped and not cleaned.blanked:
             return landed
-        self.counts[topic, "dropped"] += found.dropped
-        self.counts[topic, "blanked"] += found.blanked
-        parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, found.lines),)
+        self.counts[topic, "dropped"] += cleaned.dropped
+        self.counts[topic, "blanked"] += cleaned.blanked
+        parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, cleaned.lines),)
         return replace(facts_of(place), parts=parts)
 
     def describe(self) -> str:
-        """Say what was done; nothing where there was nothing to do."""
+        """Describe what was done; empty if there was nothing to do."""
         done = [
             f"{counted(count, 'line')} of {topic} {what}"
             for (topic, what), count in sorted(self.counts.items())
@@ -75,7 +76,7 @@ class ErasedLines:
 
 
 def without_erased(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> dict[int, str]:
-    """Corrected lines, those about erased persons blanked, or empty where they are dropped."""
+    """Return corrected lines, with those about erased persons blanked, or empty if they are to be dropped."""
     known = Registered(lake).read() if lines and feed.subject else ErasedSubjects()
     if not known.digests:
         return dict(lines)
@@ -84,29 +85,29 @@ def without_erased(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) 
 
 
 def facts_of(place: Place) -> Landed:
-    """Size and checksum of a file as it is now."""
+    """Return size and checksum of a file as it is now."""
     with place.open("rb") as stream:
         return digest(stream)
 
 
 def clean_file(place: Place, cleaner: "LineCleaner", record: Callable[[Landed, int], None] | None = None) -> "Cleaned":
-    """Rewrite a file of lines without what is of erased persons, if there is any.
+    """Rewrite a file of lines without those about erased persons, if it has any.
 
-    record: called with the facts and the number of lines of what is about to be put in its place.
+    record: called with size, checksum and number of lines of the new file before it replaces the old one.
     """
-    found = _clean_lines(place, cleaner, lambda _: None)
-    if found.dropped or found.blanked:
+    cleaned = _clean_lines(place, cleaner, lambda _: None)
+    if cleaned.dropped or cleaned.blanked:
         with whole(place) as partial:
             with partial.open("wb") as out:
                 _clean_lines(place, cleaner, out.write)
             if record is not None:
-                record(facts_of(partial), found.lines)
-    return found
+                record(facts_of(partial), cleaned.lines)
+    return cleaned
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was found in a file: its lines, those that were dropped, and those that were blanked."""
+    """The numbers of lines in a file, of dropped lines, and of blanked lines."""
 
     lines: int = 0
     dropped: int = 0
@@ -120,16 +121,16 @@ def _clean_lines(place: Place, cleaner: "LineCleaner", write: Callable[[bytes], 
             cleaned = cleaner.clean(raw)
             lines, dropped, blanked = lines + 1, dropped + (cleaned is None), blanked + (cleaned not in (None, raw))
             write(b"\n" if cleaned is None else cleaned)
-            while not raw.endswith(b"\n") and (raw := stream.readline(MAX_LINE)):  # of a line that is too long
+            while not raw.endswith(b"\n") and (raw := stream.readline(MAX_LINE)):  # the rest of a line that is too long
                 write(b"" if cleaned is None else raw)
     return Cleaned(lines, dropped, blanked)
 
 
 @dataclass
 class LineCleaner:
-    """Cleans the lines of one feed. forbids: whether a value of the subject's column is that of an erased person.
+    """Clean the lines of one feed. forbids: whether a value of the subject column is that of an erased person.
 
-    needles: texts that are one of theirs wherever they stand.
+    needles: texts that identify an erased person wherever they occur.
     """
 
     feed: Feed
@@ -144,23 +145,23 @@ class LineCleaner:
 
     @classmethod
     def of(cls, feed: Feed, known: ErasedSubjects, hour: str | None) -> "LineCleaner":
-        """For everybody who is ``known`` and erased as of ``hour``."""
+        """Return a cleaner for everybody who is ``known`` to be erased as of ``hour``."""
         kind = feed.subject_of or PERSON
         return cls(feed, lambda value: known.forbids(kind, value, hour))
 
     def clean_text(self, line: str) -> str | None:
-        """As ``clean``, of a text."""
+        """Do the same as ``clean`` for a text."""
         cleaned = self.clean(line.encode("utf-8", "surrogatepass"))
         return None if cleaned is None else cleaned.decode("utf-8", "surrogatepass")
 
     def clean(self, raw: bytes) -> bytes | None:
-        """The line without what is of erased persons; as it is where nothing is, None where nothing is left of it."""
+        """Return the line without erased persons, unchanged if it has none; None if nothing of it remains."""
         return self._cleaned(raw) if self._may_have_one(raw) else raw
 
     def _may_have_one(self, raw: bytes) -> bool:
         if self._has_needle(raw):
             return True
-        if b"\\u" in raw:  # a name may be written in other characters
+        if b"\\u" in raw:  # the column or the value may be written with escapes
             return True
         return any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
 
@@ -219,7 +220,7 @@ def _plain(value: Any) -> Any:
 
 
 def _scalar(raw: bytes) -> Any:
-    """The value of a text or a number as it stands in a line; as it stands there, where it is neither."""
+    """Return the value of a JSON text or number in a line; the text itself if it is neither."""
     text = raw.decode("utf-8", "replace")
     try:
         return json.loads(text, parse_float=str)

@@ -1,7 +1,7 @@
 """The erased persons, each as a keyed digest: enough to recognise them again, not enough to name them.
 
-``<lake>/ops/erasure/subjects.json`` has the digests, ``key`` beside it the secret that they are made with. Readers of
-tables need neither.
+``<lake>/ops/erasure/subjects.json`` has the digests, and ``key`` beside it their secret key. Readers of tables need
+neither.
 """
 
 import hmac
@@ -22,12 +22,12 @@ from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
-PERSON = ""  # the kind of a digest of a person; of a key of a feed whose rows are about one, it is the feed's table
+PERSON = ""  # the kind of a person's digest; for the digest of a key, the kind is the feed's table
 
 
 @dataclass(frozen=True)
 class ErasedSubject:
-    """One digest. erased_at: in ISO 8601. lifted: the hour from which it is allowed again; None while it is not."""
+    """The record of one digest. erased_at: in ISO 8601. lifted: the hour from which it is allowed again, if any."""
 
     erased_at: str
     lifted: str | None = None
@@ -41,7 +41,7 @@ class ErasedSubjects:
     digests: Mapping[str, ErasedSubject] = field(default_factory=dict)
 
     def digest(self, kind: str, value: Any) -> str:
-        """The digest of ``value``; kind: PERSON, or the table whose key it is."""
+        """Return the digest of ``value``; kind: PERSON, or the table whose key it is."""
         text = f"{kind}\0{subject_text(value)}"
         return hmac.digest(self.key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
@@ -53,13 +53,13 @@ class ErasedSubjects:
         return known is not None and (known.lifted is None or (hour or "") < known.lifted)
 
     def with_erased(self, values: Mapping[str, Iterable[Any]]) -> "ErasedSubjects":
-        """The same with further persons; values: by kind of digest."""
+        """Return a copy with further persons; values: by kind of digest."""
         entry = ErasedSubject(datetime.now(UTC).isoformat(timespec="seconds"))
         added = {self.digest(kind, value): entry for kind, known in values.items() for value in known}
         return replace(self, digests={**self.digests, **added})
 
     def with_lifted(self, values: Iterable[Any], hour: str) -> "ErasedSubjects":
-        """The same with persons allowed from ``hour`` on. Raises UsageError for one who was not erased."""
+        """Return a copy with persons allowed from ``hour`` on. Raises UsageError for one who was not erased."""
         lifted = {}
         for place, value in enumerate(values, start=1):
             digest = self.digest(PERSON, value)
@@ -71,17 +71,17 @@ class ErasedSubjects:
 
 @dataclass(frozen=True)
 class Registered:
-    """Where a lake keeps whom it has erased."""
+    """The record of the persons erased from a lake."""
 
     lake: Lake
 
     @cached_property
     def folder(self) -> Place:
-        """The folder of it and of the plan of an erasure, which belongs to the writer alone."""
+        """The folder of this record and of the plan of an erasure, which only the writer may read."""
         return self.lake.at(self.lake.ops("erasure"))
 
     def read(self) -> ErasedSubjects:
-        """Return everybody who was erased. Raises DamagedFile if the key is gone: nobody could be recognised."""
+        """Return everybody who was erased. Raises DamagedFile if the key is gone, as nobody could be recognised."""
         place = self.folder / "subjects.json"
 
         def parse(content: dict[str, Any]) -> dict[str, ErasedSubject]:
@@ -98,7 +98,7 @@ class Registered:
             ) from None
 
     def read_or_begin(self) -> ErasedSubjects:
-        """The same, with a new key where nobody was erased yet."""
+        """Return everybody who was erased, with a new key if nobody was erased yet."""
         known = self.read()
         if known.key:
             return known
@@ -110,7 +110,7 @@ class Registered:
             return ErasedSubjects(self._key())
 
     def write(self, known: ErasedSubjects) -> None:
-        """Replace what is known, whole or not at all."""
+        """Replace the record atomically."""
         fence.require()
         content = {"digests": {digest: asdict(entry) for digest, entry in sorted(known.digests.items())}}
         write_private(self.folder / "subjects.json", files.json_text(content))
@@ -120,7 +120,7 @@ class Registered:
 
 
 def write_private(place: Place, text: str) -> None:
-    """Write a file that its owner alone may read, whole or not at all; in a bucket, as its policy has it."""
+    """Write a file atomically that only its owner may read; in a bucket, the bucket's policy decides that."""
     if not isinstance(place, Path):
         place.write_text(text)
         return
@@ -135,22 +135,22 @@ def write_private(place: Place, text: str) -> None:
 
 
 def subject_text(value: Any) -> str:
-    """One text for equal values: 42, "42" and 42.0 name the same person."""
+    """Return the same text for equal values: 42, "42" and 42.0 name the same person."""
     text = str(value)
     whole, point, fraction = text.partition(".")
     return whole if point and not fraction.strip("0") and whole.lstrip("-").isdecimal() else text
 
 
 def subjects_in(text: str) -> list[str]:
-    """The subjects in a text, one on each line."""
+    """Return the subjects in a text, one on each line."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
-    """Return subjects as ``subject_text`` has them, without doubles.
+    """Return subjects in the form of ``subject_text``, each once.
 
-    Raises UsageError where no feed declares a subject, and for a text that no feed's subject can be; by its place, as a
-    message must not name a person.
+    Raises UsageError if no feed declares a subject, and for a text that the subject of no feed can be. The message has
+    the place of the text, because it must not name a person.
     """
     kinds = {feed.name: _type_of(feed) for feed in tables.feeds if feed.subject and not feed.subject_of}
     if not kinds:
@@ -165,7 +165,7 @@ def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
 
 
 def values_for(feed: Feed, texts: Iterable[str]) -> list[Any]:
-    """Subjects as values of the subject column of ``feed``, without those that its type cannot hold."""
+    """Return subjects as values of the subject column of ``feed``, without those that its type cannot hold."""
     kind = _type_of(feed)
     fitting = [text for text in texts if _fits(kind, text)]
     return sorted(fitting) if kind == "STRING" else sorted(int(text) for text in fitting)

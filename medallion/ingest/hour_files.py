@@ -1,4 +1,4 @@
-"""Where the files of an hour are: at the source, and in the lake as they landed and decoded."""
+"""The paths of an hour's files: at the source, landed, and decoded."""
 
 from medallion.model.table import Feed
 from medallion.storage.files import Place
@@ -16,6 +16,6 @@ def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
 
 
 def source_path(feed: Feed, hour: str) -> str:
-    """Name the files of a feed and an hour at the source, as its layout does; two hours have two names."""
+    """Return the name of a feed's files of an hour at the source, by its layout; each hour has its own name."""
     layout = feed.delivery.layout
     return layout.path(feed.source_name, hour) + ("" if layout.has_hour else f"@{hour}")

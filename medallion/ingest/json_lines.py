@@ -11,7 +11,7 @@ from medallion.ingest.sources import NoRecord, Unfit
 def parse_line(raw: bytes) -> Any:
     """Parse one line; numbers with a fraction become Decimal.
 
-    Raises NoRecord for what is no JSON, Unfit for a number that JSON does not have or a name that stands there twice.
+    Raises NoRecord for text that is not JSON, Unfit for a number that JSON does not have or a name that occurs twice.
     """
     if is_too_long(raw):
         raise NoRecord(f"longer than {MAX_LINE} bytes")
@@ -25,12 +25,15 @@ def parse_line(raw: bytes) -> Any:
 
 
 def parse_text(text: str) -> Any:
-    """Parse a text as ``parse_line`` does. Raises ValueError and its like for what is no JSON, Unfit as above."""
+    """Parse a text as ``parse_line`` does.
+
+    Raises ValueError, RecursionError or ArithmeticError for text that is not JSON, Unfit as ``parse_line`` does.
+    """
     return _DECODER.decode(text)
 
 
 def is_json(raw: bytes) -> bool:
-    """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
+    """Check whether a whole line is JSON; the first part of a row never is."""
     if is_too_long(raw):
         return False
     try:
@@ -41,7 +44,7 @@ def is_json(raw: bytes) -> bool:
 
 
 def _text(raw: bytes) -> str:
-    """A line in UTF-8: of bytes, the parser would guess the encoding of each line anew."""
+    """Decode a line as UTF-8: given bytes, the parser would guess the encoding of each line."""
     return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogatepass")
 
 

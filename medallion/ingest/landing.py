@@ -1,4 +1,4 @@
-"""Landing: an hour's change files copied from the source, and decoded into typed changes."""
+"""Landing: copy an hour's change files from the source, and decode them into typed changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class NotAsLanded(MedallionError):
     """A landed file is missing, or differs from its manifest."""
 
 
-_SHOWN_COLUMNS = 20  # names of columns that are not declared
+_SHOWN_COLUMNS = 20  # most undeclared columns that warnings name
 
 
 @dataclass(frozen=True)
 class ToLand:
     """The files of an hour that are to land.
 
-    names: topic -> names of its files at the source, in order. feeds: those of the topics; where an hour has one file,
-    that is in place of the former one. forget: takes what is of erased persons out of landed files.
+    names: topic -> names of its files at the source, in order. feeds: the feeds of the topics; if an hour of a feed has
+    one file, it replaces the former one. forget: removes lines about erased persons from landed files.
     """
 
     names: Mapping[str, Sequence[str]]
@@ -48,22 +48,25 @@ class ToLand:
 def copy_change_files(
     source: Source, lake: Lake, hour: str, to_land: ToLand, former: Manifest | None = None
 ) -> Manifest:
-    """Copy an hour's change files to the landing folder, one for each feed, each whole or not at all.
+    """Copy an hour's change files to the landing folder, one file for each feed, each whole or not at all.
 
-    A file that landed before and that the source no longer lists stays part of the hour.
+    A file that landed before stays part of the hour even if the source no longer lists it.
 
     Args:
         source: Where the files come from.
         lake: The lake with the landing folder.
         hour: The hour.
         to_land: Its files at the source.
-        former: What landed for the hour before.
+        former: The manifest of what landed for the hour before.
+
+    Returns:
+        The new manifest, which is written last.
 
     Raises:
-        MedallionError: A file does not arrive whole or cannot be read, or one that landed and is listed no more would
-            be lost.
+        MedallionError: A file does not arrive whole or cannot be read, or a file that landed and that the source no
+            longer lists would be lost.
     """
-    fence.require()  # a machine that lost its turn must not overwrite a file with an older one
+    fence.require()  # a machine that is no longer the writer must not overwrite a file with an older one
     names, feeds = to_land.names, to_land.feeds
     known = former.files if former else {}
     retained = {
@@ -80,7 +83,7 @@ def copy_change_files(
         place = landed_file(lake, topic, hour)
         if kept.get(topic):
             copied[topic] = land_beside(source, own, place, known[topic], kept[topic], columns.get(topic, ANY))
-        elif topic not in several and is_plain(own[0]):  # its layout tells its name
+        elif topic not in several and is_plain(own[0]):  # the layout gives its name, so parts need not record it
             copied[topic] = copy_file(source, own[0], place)
         else:
             copied[topic] = land_files(source, own, place, columns.get(topic, ANY))
@@ -92,7 +95,7 @@ def copy_change_files(
 
 
 def require_all_commits_landed(lake: Lake, feed: Feed, hour: str, listing: Listing) -> None:
-    """Raise MedallionError where commits of a Delta table that feeds ``feed`` are gone before they landed."""
+    """Raise MedallionError if commits of the Delta table that feeds ``feed`` were removed before they landed."""
     names = listing.hours.get(hour, {}).get(feed.topic, ())
     if feed.delivery.format != DELTA or not names:
         return
@@ -129,10 +132,10 @@ def changed_files(source: Source, names: Mapping[str, Sequence[str]], landed: Ma
 
 
 def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
-    """Decode the landed files of ``hour`` into typed changes; by table, those that have a file.
+    """Decode the landed files of ``hour`` into typed changes, by table, for feeds that have a file.
 
-    Raises MedallionError when a file is missing, cut off, no change file at all, or has more bad lines than the limit
-    allows: before anything is written to the lake's tables.
+    Raises MedallionError before anything is written to a table, if a landed file is missing, has changed, is cut off,
+    is no change file, or has a larger share of bad lines than ``max_bad_lines``.
     """
     manifest = known_manifest(lake, hour)
     decoded: dict[str, Decoded] = {}
@@ -150,9 +153,9 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
 
 
 def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
-    """Raise MedallionError where too many lines are rejected, or all of a file that holds something else.
+    """Raise MedallionError if too many lines are rejected, or if no line of a file is a record of the format.
 
-    One bad line beside good ones does not make a bad file, however small; a lone bad line may be all that the hour has.
+    One bad line beside good ones is allowed however small the file is, and one bad record may be all that the hour has.
     """
     if not content.rejected:
         return
@@ -173,7 +176,7 @@ def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, 
 
 
 def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
-    """Describe the columns of an hour's files that differ from the declared ones, a line per column."""
+    """Return warnings about an hour's files: columns that differ from the declared ones, and notes of decoding."""
     warnings = []
     for feed in feeds:
         content = decoded.get(feed.name, Decoded())

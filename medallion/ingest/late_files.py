@@ -1,8 +1,8 @@
 """Find files that arrive after their hour was applied, by comparing the source's listing with what landed.
 
-Only days whose listing differs from the last look are compared, against the manifests of their hours; no content is
-read. The result is kept beside the event log, where status and pages read it without listing the source. Hours whose
-manifests were lost with the landing folder are not compared until it is back.
+Only days whose listing has changed since the last comparison are compared, with the manifests of their hours; no
+content is read. The result is stored beside the event log, where status and pages read it without listing the source.
+Hours whose manifests were lost with the landing folder are not compared until it is restored.
 """
 
 from collections import defaultdict
@@ -19,16 +19,16 @@ from medallion.storage import files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
 
-USUAL_HOURS = 6  # the last hours that say whether a topic usually has lines
-MIN_USUAL_HOURS = 3  # fewer say nothing
+USUAL_HOURS = 6  # the number of last hours that show whether a topic usually has lines
+MIN_USUAL_HOURS = 3  # the least number of hours that show it
 
 
 @dataclass(frozen=True)
 class LateHour:
     """An applied hour whose files at the source differ from those that were applied.
 
-    new: topics whose file arrived after the hour was applied. changed: topics whose file has another size since.
-    whole: whether nothing of the hour was applied.
+    new: topics whose file arrived after the hour was applied. changed: topics with a file of another name or size than
+    those that landed. whole: whether nothing of the hour was applied.
     """
 
     hour: str
@@ -45,13 +45,13 @@ class LateHour:
 
 
 def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collection[str]) -> tuple[LateHour, ...]:
-    """Compare the source with what was applied, and keep the result for ``read_late``.
+    """Compare the source with what was applied, and store the result for ``read_late``.
 
     Args:
         lake: The lake; the caller is its writer.
         listing: What the source lists.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
-        landed: The hours that have landed at some time.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
+        landed: The hours that have ever landed.
     """
     state = _read_state(lake)
     if applied is None:  # no hour of the source was applied yet, or a restatement applies all of them again
@@ -88,9 +88,9 @@ def read_late(lake: Lake) -> tuple[LateHour, ...]:
 
 
 def late_warning(late: Collection[LateHour]) -> str | None:
-    """Describe all of ``late`` in one sentence with the command that applies them; None when ``late`` is empty.
+    """Describe all of ``late`` in one sentence with the command that applies them; None if ``late`` is empty.
 
-    Restating the earliest of them passes all later ones too.
+    Restating the earliest hour applies all later ones again too.
     """
     if not late:
         return None
@@ -100,12 +100,12 @@ def late_warning(late: Collection[LateHour]) -> str | None:
 
 
 def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> list[str]:
-    """Return a sentence for each topic without lines in ``manifest`` that had some in each of the hours before.
+    """Return a sentence for each topic without lines in ``manifest`` that had lines in each of the hours before.
 
     Args:
         lake: The lake with the manifests of those hours.
-        manifest: What landed for the hour in question.
-        landed: The hours that have landed at some time.
+        manifest: The manifest of the hour in question.
+        landed: The hours that have ever landed.
     """
     before = sorted(hour for hour in landed if hour < manifest.hour)[-USUAL_HOURS:]
     if len(before) < MIN_USUAL_HOURS:
@@ -144,9 +144,9 @@ def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour
 
 
 def _differ(listing: Listing, names: Sequence[str], landed: Landed) -> bool:
-    """Check whether some file of a feed and an hour is none of those that landed, by its name and size.
+    """Check whether some file of a feed and an hour is not among those that landed, by name and size.
 
-    One that the source has withdrawn since is part of the hour still.
+    A file that the source has withdrawn is not a difference: it is still part of the hour.
     """
     sizes = {name: listing.files[name].bytes for name in names}
     if landed.parts:
@@ -161,7 +161,7 @@ def _digest(listing: Listing, hours: Iterable[Mapping[str, Sequence[str]]]) -> s
 
 
 def _read_state(lake: Lake) -> dict[str, Any]:
-    """Read what was recorded; nothing where it is damaged: every day is compared again then."""
+    """Read the last result; empty if it is damaged, so that every day is compared again."""
     return files.read_record_if_whole(_place(lake), _whole_state, "the hours of the source are compared again") or {}
 
 

@@ -1,4 +1,4 @@
-"""The ledger of hours: those applied to Bronze, those the source lists, and the next one to apply."""
+"""The ledger of hours: which are applied to Bronze, which the source lists, and which is applied next."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ from medallion.storage.remembered import remembered
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MAX_NAMED = 5  # hours that a message names one by one
+MAX_NAMED = 5  # most hours that a message names one by one
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,18 @@ def write_manifest(lake: Lake, manifest: Manifest) -> None:
 
 
 def landed_hours(lake: Lake) -> set[str]:
-    """List every hour whose change files ever landed; names that are no past hour are ignored."""
+    """List every hour whose change files ever landed; manifests whose name is not a past hour are ignored."""
     names = {path.stem for path in (lake.manifests).glob("[0-9]*.json")}
     return {name for name in names if is_hour(name) and has_ended(name)}
 
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
-    """Read what landed for ``hour``; None when nothing has."""
+    """Read what landed for ``hour``; None if nothing has."""
     return files.read_record(_manifest(lake, hour), partial(_parse_manifest, hour), "restore it from a backup")
 
 
 def read_manifest_if_whole(lake: Lake, hour: str) -> Manifest | None:
-    """Read what landed for ``hour``, for a comparison that warns; None when nothing has, or the record is damaged."""
+    """Read what landed for ``hour``, for a comparison that only warns; None if nothing has or the record is damaged."""
     consequence = f"hour {hour} is compared with nothing"
     return files.read_record_if_whole(_manifest(lake, hour), partial(_parse_manifest, hour), consequence)
 
@@ -66,9 +66,9 @@ def _parse_landed(file: Mapping[str, Any]) -> Landed:
 
 
 def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
-    """Return the last hour applied to each table with a feed, by its own log; None for the snapshot alone.
+    """Return the last hour applied to each table with a feed, by the table's log; None if it has only the snapshot.
 
-    Raises UsageError when the lake has not been loaded.
+    Raises UsageError if the lake has not been loaded.
     """
     read = {
         feed.name: remembered(lake.folder(feed.name), "hour", partial(_read_hour, lake, feed.name))
@@ -80,13 +80,13 @@ def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
 
 
 def _read_hour(lake: Lake, table: str) -> tuple[str | None] | None:
-    """Return the last hour applied to a Bronze table; None where it was not written."""
+    """Return the last hour applied to a Bronze table, in a tuple; None if the table does not exist."""
     delta = _open_feed(lake, table)
     return None if delta is None else (hour_in(delta),)
 
 
 def _open_feed(lake: Lake, table: str) -> "DeltaTable | None":
-    """Open a Bronze table. Raises MedallionError, naming the newest release that can be read of it, if it cannot be."""
+    """Open a Bronze table. Raises MedallionError if it is damaged, naming the newest release that can still be read."""
     try:
         return lake.open(lake.path(table))
     except MedallionError:
@@ -114,21 +114,21 @@ def _is_readable(lake: Lake, version: NamedVersion | None) -> bool:
 
 
 def last_common_hour(table_hours: Mapping[str, str | None]) -> str | None:
-    """Return the last hour that all of these tables have; None when one of them holds the snapshot alone."""
+    """Return the last hour that all of these tables have; None if one of them has only the snapshot."""
     hours = table_hours.values()
     return None if None in hours else min(hour for hour in hours if hour)
 
 
 def applied_hour(lake: Lake, tables: Registry) -> str | None:
-    """Return the last hour that every Bronze table has; None when one of them holds the snapshot alone.
+    """Return the last hour that every Bronze table has; None if one of them has only the snapshot.
 
-    Raises UsageError when the lake has not been loaded.
+    Raises UsageError if the lake has not been loaded.
     """
     return last_common_hour(hours_by_table(lake, tables))
 
 
 def known_manifest(lake: Lake, hour: str) -> Manifest:
-    """Read what landed for ``hour``. Raises MedallionError when nothing has."""
+    """Read what landed for ``hour``. Raises MedallionError if nothing has."""
     manifest = read_manifest(lake, hour)
     if manifest is None:
         raise MedallionError(f"hour {hour} has not landed: {advice.land_again(hour)}")
@@ -136,7 +136,7 @@ def known_manifest(lake: Lake, hour: str) -> Manifest:
 
 
 def same_content(lake: Lake, manifest: Manifest, applied: str | None) -> str | None:
-    """Return ``topic/hour`` of a file of the last applied hour that is identical to one of ``manifest``."""
+    """Return ``topic/hour`` of a file of the last applied hour that is identical to one in ``manifest``, if any."""
     former = read_manifest_if_whole(lake, applied) if applied else None
     for topic, file in manifest.files.items():
         if former is not None and file.bytes and former.files.get(topic) == file:
@@ -154,15 +154,15 @@ def pending_hours(
     """List the hours that are still to be applied, oldest first.
 
     Args:
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         source: The hours that the source lists.
-        landed: The hours that are to be applied though the source may no longer list them: those whose files are in
-            the lake's landing folder, and those of a restatement under way.
+        landed: Further hours to apply, even if the source no longer lists them: those whose files are in the landing
+            folder of the lake, and those of a restatement under way.
         until: The last hour of interest, included; None for all.
-        now: The time that counts as now, by default the clock's: an hour that has not ended is not pending.
+        now: The current time, by default that of the clock: an hour that has not ended is not pending.
 
     Returns:
-        Every hour after ``applied`` up to ``until``; an hour that nobody has files for leaves no gap.
+        Every hour of ``source`` or ``landed`` after ``applied`` up to ``until``; an hour without files is no gap.
     """
     return sorted(
         hour
@@ -178,16 +178,16 @@ def choose_hour(
     landed: Collection[str] = (),
     now: datetime | None = None,
 ) -> str:
-    """Choose the hour to refresh: ``wanted`` when every earlier one is applied, the earliest pending one when None.
+    """Choose the hour to refresh: ``wanted`` if every earlier one is applied, the earliest pending hour if None.
 
-    An hour that Bronze has already is returned as it is: applying it again changes nothing.
+    An hour that Bronze has already is returned too: applying it again changes nothing.
 
     Args:
-        wanted: The hour that was asked for; None to leave the choice to the ledger.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        wanted: The requested hour; None for the earliest pending one.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
         source: The hours that the source lists.
-        landed: The hours that have landed, which need no file at the source any more.
-        now: The time that counts as now, by default the clock's.
+        landed: The hours that have landed, whether or not the source still has their files.
+        now: The current time, by default that of the clock.
 
     Raises:
         HourNotAvailable: The source does not have the hour, or the hour has not ended.
@@ -218,15 +218,15 @@ def choose_hour(
 
 
 def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> None:
-    """Refuse to apply ``hour`` before earlier pending ones.
+    """Refuse to apply ``hour`` before earlier pending hours.
 
     Args:
         hour: The hour that is about to be applied.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
-        pending: Hours that are still to be applied.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot.
+        pending: The hours that are still to be applied.
 
     Raises:
-        HourOutOfOrder: Hours of ``pending`` lie between ``applied`` and ``hour``; the message has the command.
+        HourOutOfOrder: Hours of ``pending`` lie between ``applied`` and ``hour``; the message has the command to run.
     """
     if missing := sorted(other for other in pending if (applied is None or other > applied) and other < hour):
         raise HourOutOfOrder(

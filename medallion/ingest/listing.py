@@ -1,4 +1,4 @@
-"""What a source lists: the change files of each hour, those that are not understood, and the hours that are whole."""
+"""What a source lists: the change files of each hour, files that are not understood, and which hours are complete."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ from medallion.model.table import Feed
 class Listing:
     """The change files that a source lists.
 
-    hours: hour -> topic -> names of its change files in the order in which they are read, hours in order; one that is
-    refused may have none. files: every file in the folders of layouts, by name. ignored: a sentence for each file that
-    looks like a change file and cannot be one. refused: hour -> name of a file that bears its name and is not
-    understood -> why. waiting: hour -> why it is not whole yet. complete: hour -> by what rule it is whole, where more
-    than its end is asked for. several: topics of which an hour may have several files.
+    hours: hour -> topic -> names of its change files in the order in which they are read, hours in order; a refused
+    hour may have none. files: every file in the folders of layouts, by name. ignored: a sentence for each file that
+    looks like a change file but cannot be one. refused: hour -> name of a file with that hour in its name that is not
+    understood -> why. waiting: hour -> why it is not complete yet. complete: hour -> the rule by which it is complete,
+    if a feed has another rule than the end of the hour. several: topics that may have several files in an hour.
     """
 
     hours: Mapping[str, Mapping[str, Sequence[str]]]
@@ -35,17 +35,17 @@ class Listing:
     several: frozenset[str] = frozenset()
 
     def files_of(self, hour: str) -> Mapping[str, SourceFile]:
-        """Return every file that bears the name of ``hour``, also those that are not understood."""
+        """Return every file with ``hour`` in its name, including those that are not understood."""
         names = [name for names in self.hours.get(hour, {}).values() for name in names]
         return {name: self.files[name] for name in [*names, *self.refused.get(hour, {})]}
 
     def hours_after(self, applied: str | None) -> Collection[str]:
-        """Return all hours but those from the first one after ``applied`` that is not whole: hours apply in order."""
+        """Return the hours before the first one after ``applied`` that is not complete: hours are applied in order."""
         first = self._first_waiting(applied)
         return [hour for hour in self.hours if first is None or hour < first]
 
     def require_whole(self, applied: str | None, hour: str | None = None) -> None:
-        """Raise HourNotAvailable where an hour after ``applied``, up to ``hour`` if given, is not whole yet."""
+        """Raise HourNotAvailable if an hour after ``applied``, up to ``hour`` if given, is not complete yet."""
         first = self._first_waiting(applied)
         if first is not None and (hour is None or first <= hour):
             raise HourNotAvailable(f"hour {first} is not complete yet: {self.waiting[first]}")
@@ -54,7 +54,7 @@ class Listing:
         return min((hour for hour in self.waiting if hour > (applied or "")), default=None)
 
     def require_understood(self, *hours: str) -> None:
-        """Raise MedallionError when a file bears the name of one of ``hours`` and is not understood."""
+        """Raise MedallionError if a file with one of ``hours`` in its name is not understood."""
         for hour in hours:
             for name, reason in self.refused.get(hour, {}).items():
                 raise MedallionError(
@@ -65,15 +65,16 @@ class Listing:
 
 
 def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = None) -> Listing:
-    """List the change files of ``source``, by their names alone.
+    """List the change files of ``source`` by name, and the commits of Delta tables by their log.
 
     Args:
         source: The source.
         feeds: The feeds whose files are wanted.
-        now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
+        now: The current time, by default that of the clock: files of hours that have not begun are ignored.
 
     Raises:
-        MedallionError: A folder cannot be listed, or a file stands in the place of a feed's folder.
+        MedallionError: A folder cannot be listed, a file is where a feed's folder should be, or a log entry of a Delta
+            table cannot be read.
         UsageError: The format of a feed is not known.
     """
     feeds, now = (*feeds,), now or datetime.now(UTC)
@@ -110,7 +111,7 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
 
 
 class _Judged:
-    """The files of a source, judged one by one."""
+    """The files of a source, judged one by one by their names."""
 
     def __init__(self, feeds: Sequence[Feed], running: str) -> None:
         self.hours: dict[str, dict[str, list[str]]] = {}
@@ -124,7 +125,7 @@ class _Judged:
             self._layouts.setdefault(feed.delivery.layout, {})[feed.source_name] = feed.topic
 
     def add(self, name: str) -> None:
-        """Judge a file by the layouts whose folder it is in; what one of them takes, no other judges."""
+        """Judge a file by each layout whose folder it is in; a layout that accepts it overrules the others."""
         if any(rule.is_marker(name) for rule in self._rules):
             return
         near = [(layout, topics) for layout, topics in self._layouts.items() if name.startswith(layout.folder)]
@@ -143,7 +144,7 @@ class _Judged:
                     self.ignored.append(f"ignored {shown_path(name)} at the source: {reason}")
 
     def refuse_unfinished(self) -> None:
-        """Refuse hours of which a file is still being written: they would be published without it."""
+        """Refuse hours with a file that is still being written: they would be published without it."""
         for name, file in self._arriving:
             others = self.hours.get(file.hour)
             if others is not None and file.name not in others.get(file.topic, ()):
@@ -159,7 +160,7 @@ def _completeness(
     files: Mapping[str, SourceFile],
     now: datetime,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return why hours are not whole, and by what rule the others are, where a feed asks for more than their end."""
+    """Return why hours are not complete, and the rule by which others are, if it is not just the end of the hour."""
     waiting: dict[str, str] = {}
     complete: dict[str, str] = {}
     newest = {topic: hour for hour, topics in hours.items() for topic in topics}  # hours are in order
@@ -167,7 +168,7 @@ def _completeness(
         held: dict[str, list[str]] = {}
         for feed in feeds:
             rule = feed.delivery.complete
-            # A marker says of a feed without files that it has none.
+            # A marker also shows that a feed without files has none in this hour.
             if rule.rule == "ended" or (feed.topic not in topics and rule.rule != "marker"):
                 continue
             own = [files[name] for name in topics.get(feed.topic, ())]
@@ -182,7 +183,7 @@ def _completeness(
 
 
 def _describe_rules(held: Mapping[str, Sequence[str]]) -> str:
-    """Say which rule held, and for which feeds where that was not one for all."""
+    """Name the rule that made an hour complete; the topics too, if there are several rules."""
     if len(held) == 1:
         return next(iter(held))
     return ", ".join(f"{rule} ({', '.join(sorted(topics))})" for rule, topics in sorted(held.items()))
@@ -191,7 +192,7 @@ def _describe_rules(held: Mapping[str, Sequence[str]]) -> str:
 def _judge_rule(
     feed: Feed, hour: str, own: Sequence[SourceFile], about: tuple[Mapping[str, SourceFile], bool, datetime]
 ) -> tuple[str, str]:
-    """Return what an hour of a feed lacks to be whole, empty if nothing, and what makes it so."""
+    """Return what an hour of a feed lacks to be complete, empty if nothing, and the rule in words."""
     (files, has_later, now), rule = about, feed.delivery.complete
     if rule.rule == "marker":
         marker = rule.marker_in(feed.delivery.layout).path(feed.source_name, hour)

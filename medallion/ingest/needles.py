@@ -1,4 +1,4 @@
-"""Texts that identify a person anywhere, such as an email address: many of them are searched for in one pass."""
+"""Search for many texts in one pass that identify a person wherever they occur, such as an email address."""
 
 import re
 from collections.abc import Collection
@@ -17,12 +17,12 @@ class Needles:
 
     @classmethod
     def of(cls, texts: Collection[str]) -> "Needles":
-        """Those of ``texts`` that are long enough to mean something."""
+        """Return the needles among ``texts``: those that are long enough to identify somebody."""
         return cls(frozenset(text.strip() for text in texts if len(text.strip()) >= MIN_LENGTH))
 
     @cached_property
     def tokens(self) -> frozenset[str]:
-        """Those that are one word, without what separates words."""
+        """The texts that are one word, without a separator of words."""
         return frozenset(text for text in self.texts if _TOKEN.fullmatch(text))
 
     @cached_property
@@ -31,7 +31,7 @@ class Needles:
         return re.compile("|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in phrases)) if phrases else None
 
     def are_in(self, text: str) -> bool:
-        """Whether one of them stands in ``text``."""
+        """Whether one of the texts occurs in ``text``."""
         if self.tokens and any(
             token in self.tokens or token.rstrip(".!") in self.tokens for token in _TOKEN.findall(text)
         ):

@@ -1,4 +1,4 @@
-"""Hours of the source that the schedule leaves to a person: warned of once, and shown until they are applied."""
+"""Hours of the source that the schedule does not apply: one warning, and a note until somebody applies them."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake
 
-KEY = "never_applied"  # in the details of the event that warns of them
+KEY = "never_applied"  # in the details of the warning's event
 
 
 def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool:
-    """Record a warning that ``hours`` were never applied; return whether it is the first about them.
+    """Record a warning that ``hours`` were never applied, unless there is one; return whether it is new.
 
-    hours: oldest first. A warning about the first of them counts for all: they are applied in order.
+    hours: oldest first. A warning about the first of them counts for all, because hours are applied in order.
     """
     if any(known and known[0] == hours[0] for known in _warned_of(lake)):
         return False
@@ -24,20 +24,20 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
 
 
 def read_never_applied(lake: Lake, applied: str | None) -> str | None:
-    """Describe the hours that were warned of and are still not applied. applied: the last hour that Bronze has."""
+    """Describe the hours of the last warning that are still not applied. applied: the last hour that Bronze has."""
     newest = next(reversed(_warned_of(lake)), [])
     waiting = [hour for hour in newest if hour > (applied or "")]
     return describe(waiting) if waiting else None
 
 
 def describe(hours: Sequence[str]) -> str:
-    """Say that ``hours`` were never applied, and how they are."""
+    """Say that ``hours`` were never applied, and how to apply them."""
     span = f"hour {hours[0]} of the source was" if len(hours) == 1 else f"{len(hours)} hours of the source were"
     which = "" if len(hours) == 1 else f" ({hours[0]} to {hours[-1]})"
     return f"{span} never applied{which}: {advice.apply_pending(hours[0], hours[-1])}"
 
 
 def _warned_of(lake: Lake) -> list[list[str]]:
-    """The hours that each warning is about, the newest last."""
+    """Return the hours of each warning, the newest warning last."""
     rows = event_log.read_if_whole(lake, event_log.RECENT, ("details",), event_type="land", status="warned")
     return [list(row.details[KEY]) for row in rows or [] if KEY in row.details]

@@ -1,7 +1,7 @@
-"""Complete changes that name only some columns of a row before anything is applied.
+"""Complete changes that name only some columns of a row, before anything is applied.
 
 The table, its log and any other reader of decoded changes then see whole rows. Former values are read from the table's
-version before the hour, so an hour decodes to the same rows however often, and however late.
+version before the hour, so an hour always decodes to the same rows, however late.
 """
 
 from collections import ChainMap
@@ -30,11 +30,11 @@ _NO_ROW = "updates a row that does not exist"
 
 
 def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, corrected: Mapping[int, str]) -> None:
-    """Complete the partial changes of a decoded hour; reject lines with one of a row that does not exist, as a whole.
+    """Complete the partial changes of a decoded hour; reject each line with such a change of a row that does not exist.
 
     corrected: as for decode_file.
 
-    Raises MedallionError where the version of the table before the hour can no longer be read.
+    Raises MedallionError if the version of the table before the hour cannot be read.
     """
     if not decoded.kept:
         return
@@ -66,18 +66,18 @@ def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, correc
 
 
 def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
-    """Return the keys that lines with partial changes name, each once."""
+    """Return the keys in lines with partial changes, and in the deletions of rows that these moved, each key once."""
     places = {*decoded.kept} | {place for deletions in decoded.moved_from.values() for place in deletions}
     lines = {decoded.lines_of.get(place, place) for place in places}
     own = {place for place, line in decoded.lines_of.items() if line in lines}
-    own |= lines - decoded.lines_of.keys()  # a place that no other line has is the line itself
-    found = file.read([LINE, *feed.keys])
-    found = found.filter(pc.is_in(found[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
-    return found.group_by([*feed.keys], use_threads=False).aggregate([])
+    own |= lines - decoded.lines_of.keys()  # a line that has no other place is its own place
+    changes = file.read([LINE, *feed.keys])
+    changes = changes.filter(pc.is_in(changes[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
+    return changes.group_by([*feed.keys], use_threads=False).aggregate([])
 
 
 def _changes_of(file: pq.ParquetFile, feed: Feed, keys: pa.Table) -> list[dict[str, Any]]:
-    """Return all changes of these keys in their order."""
+    """Return all changes of these keys in order."""
     names = file.read([LINE, *feed.keys]).join(keys, [*feed.keys], join_type="left semi")[LINE].combine_chunks()
     batches = (batch.filter(pc.is_in(batch[LINE], value_set=names)) for batch in file.iter_batches())
     return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row[LINE])
@@ -104,7 +104,7 @@ def _complete(
     """Follow each key through its changes, line by line.
 
     Returns:
-        Whole changes by place, and the places of all changes of lines with one of a row that does not exist.
+        Completed changes by place, and the places of all changes in lines that update a row that does not exist.
     """
 
     def line_of(change: Mapping[str, Any]) -> int:
@@ -134,10 +134,13 @@ def _complete_line(
     decoded: Decoded,
     moves: "_Moves",
 ) -> dict[int, dict[str, Any]] | None:
-    """Complete the changes of a line and put them into ``rows``, None for a deleted one; None if a row is missing."""
+    """Complete the changes of a line and apply them to ``rows``, in which a deleted row is None.
+
+    Returns the completed changes by place; None if a row is missing.
+    """
     names = [column.name for column in feed.columns]
     completed: dict[int, dict[str, Any]] = {}
-    gone: _Row | None = None  # what the change before deleted
+    gone: _Row | None = None  # the row that the last deletion in this line deleted
     for change in changes:
         place, key = change[LINE], _key_of(feed, change)
         if change[DELETED]:
@@ -156,7 +159,7 @@ def _complete_line(
 
 
 class _Moves:
-    """Rows that had another key: what the deletion of that key deleted, or would."""
+    """Former rows of changes whose row had another key: what the deletion of that key deletes."""
 
     def __init__(self, feed: Feed, changes: list[dict[str, Any]], decoded: Decoded) -> None:
         self._deletions = decoded.moved_from
@@ -165,12 +168,12 @@ class _Moves:
         self._deleted: dict[int, _Row] = {}
 
     def add_deleted(self, place: int, row: _Row | None) -> None:
-        """Take in what a deletion deletes; of one that came twice, the second finds nothing."""
+        """Note the row that a deletion deletes; a deletion that came twice finds no row the second time."""
         if place in self._keys and row is not None:
             self._deleted[place] = row
 
     def former_row(self, place: int, rows: Mapping[_Key, _Row | None]) -> _Row | None:
-        """Return the row that a change was, under its former key; None where none or several were deleted with it."""
+        """Return the row of a change under its former key; None unless the deletions with its position have one key."""
         deletions = [each for each in self._deletions.get(place, ()) if each in self._keys]
         keys = {self._keys[each] for each in deletions}
         if len(keys) != 1:

@@ -1,6 +1,6 @@
-"""The files of the source that one landed file was put together from: where a line of it came from, and in what order.
+"""The files of the source that one landed file was put together from, in order: which line came from where.
 
-Where a layout has one file for an hour, a plain one is landed as it is, and has no parts.
+If a layout has one file per hour and that file is plain, it is landed as it is and has no parts.
 """
 
 import re
@@ -25,17 +25,17 @@ class Part:
 
     @property
     def topic(self) -> str | None:
-        """The topic that it is from, where its name tells one."""
+        """The Kafka topic of the file, if its name has one."""
         return None if (place := _kafka_place(self.name)) is None else place[0]
 
     @property
     def partition(self) -> int | None:
-        """The partition of the topic that it is from, where its name tells one."""
+        """The partition of the topic, if the name of the file has one."""
         return None if (place := _kafka_place(self.name)) is None else place[1]
 
     @property
     def first_offset(self) -> int | None:
-        """The offset of its first record, where its name tells one."""
+        """The offset of the first record, if the name of the file has one."""
         return None if (place := _kafka_place(self.name)) is None else place[2]
 
 
@@ -53,7 +53,7 @@ class Parts:
         return iter(self._parts)
 
     def index(self, line: int) -> int:
-        """Return which part a line of the landed file is from, from 0."""
+        """Return the index of the part that a line of the landed file is from, from 0."""
         return min(bisect_right(self._ends, line - 1), len(self._parts) - 1)
 
     def place(self, line: int) -> str:
@@ -62,12 +62,12 @@ class Parts:
         return f"{part.name}:{number}"
 
     def locate(self, line: int) -> tuple[Part, int]:
-        """Return the part that a line of the landed file is from, and which line of it."""
+        """Return the part that a line of the landed file is from, and its line number in that part."""
         index = self.index(line)
         return self._parts[index], line - self._lines_before(index)
 
     def lines_before(self) -> dict[Part, int]:
-        """Return for each part how many lines of the landed file are before its own."""
+        """Return for each part how many lines of the landed file come before it."""
         return {part: self._lines_before(index) for index, part in enumerate(self._parts)}
 
     def _lines_before(self, index: int) -> int:
@@ -75,9 +75,9 @@ class Parts:
 
     @property
     def streams(self) -> list[int]:
-        """Return for each part which of the streams it is of: a partition of a topic, or a file of its own.
+        """The number of each part's stream: a partition of a topic or, if the name has none, the file itself.
 
-        Records of one stream are in order. Files whose names tell no partition are one after the other by their names.
+        Records of one stream are in order.
         """
         known: dict[object, int] = {}
         keys = [part.name if part.topic is None else (part.topic, part.partition) for part in self._parts]
@@ -85,7 +85,7 @@ class Parts:
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Put files of a feed and an hour in the order in which they are read: by topic, partition and offset, or name."""
+    """Sort files of a feed and an hour in the order in which they are read: by topic, partition and offset, or name."""
     return tuple(sorted(names, key=lambda name: (*(_kafka_place(name) or ("", -1, -1)), name)))
 
 

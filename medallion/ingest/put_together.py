@@ -1,6 +1,6 @@
-"""Land the files of a feed and an hour as one file of lines, however they are packed and however many there are.
+"""Land the files of a feed and an hour as one file of lines, however many they are and however they are packed.
 
-Lines are not interpreted here: records stay as they came, so that the hour can be decoded again.
+Records are not interpreted here: they stay as they came, so that the hour can be decoded again.
 """
 
 import gzip
@@ -37,16 +37,16 @@ from medallion.storage import files
 from medallion.storage.files import Place
 
 _CHUNK = 1 << 20
-_MAX_UNPACKED = 64 << 30  # most bytes of one unpacked file: a packed one may expand without limit
+_MAX_UNPACKED = 64 << 30  # most bytes of one unpacked file: a packed file may expand without limit
 
 
 def land_files(source: Source, names: Sequence[str], target: Place, columns: Columns = ANY) -> Landed:
     """Copy the files ``names``, in this order, to one landed file, whole or not at all.
 
-    One plain file is copied as it is. columns: what is known of them, where files are tables.
+    A single plain file is copied as it is. columns: what is known of the columns of CSV and Parquet files.
 
-    Raises MedallionError for a file that does not arrive whole, cannot be unpacked, or ends in the middle of a record,
-    and where two have the same offset of a partition with another record at it.
+    Raises MedallionError if a file does not arrive whole, cannot be unpacked, or ends in the middle of a record, and if
+    two files have different records at the same offset of a partition.
     """
     if len(names) == 1 and is_plain(names[0]):
         copied = copy_file(source, names[0], target)
@@ -57,9 +57,9 @@ def land_files(source: Source, names: Sequence[str], target: Place, columns: Col
 def land_beside(
     source: Source, names: Sequence[str], target: Place, former: Landed, kept: Mapping[str, Part], columns: Columns
 ) -> Landed:
-    """Do as ``land_files``, with some parts of ``target`` as it is; ``former`` says what it is.
+    """Do the same as ``land_files``, but keep some parts of the existing ``target``, which ``former`` describes.
 
-    kept: the parts that are taken from there, by name. columns: as there.
+    kept: the parts to keep, by name. columns: as for ``land_files``.
     """
     if kept.keys() == {part.name for part in former.parts} >= {*names}:
         return former
@@ -99,12 +99,12 @@ def _put_together(
 
 
 def is_plain(name: str) -> bool:
-    """Check whether a file is one of lines, by its name: neither compressed, CSV, Parquet nor a commit."""
+    """Check by its name whether a file is one of plain lines: neither compressed, CSV, Parquet nor a commit."""
     return PurePosixPath(name).suffix.lower() not in GZIP + ZSTD and not kind_of(name) and version_of(name) is None
 
 
 def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
-    """Check whether the files at the source are among those that landed, by their content."""
+    """Check whether the files at the source are among those that landed, by name and content."""
     if not landed.parts:
         return len(names) == 1 and is_plain(names[0]) and describe_file(source, names[0]) == landed
     known = {part.name: Landed(part.bytes, part.sha256) for part in landed.parts}
@@ -120,7 +120,7 @@ def _count_lines(file: Place) -> int:
 
 
 def describe_file(source: Source, name: str) -> Landed:
-    """Return size and checksum of a file as the source has it now."""
+    """Return size and checksum of a file at the source as it is now."""
     with source.open(name)[0] as stream:
         return digest(stream)
 
@@ -149,7 +149,7 @@ def _append(source: Source, name: str, file: Path, out: IO[bytes], columns: Colu
 
 
 class _Checked(io.RawIOBase):
-    """What a file unpacks to, as a stream whose errors name the file."""
+    """The unpacked content of a file, as a stream whose errors name the file."""
 
     def __init__(self, stream: Any, shown: str) -> None:
         self._stream, self._shown, self.last = stream, shown, b""
@@ -167,7 +167,7 @@ class _Checked(io.RawIOBase):
 def _append_lines(shown: str, stream: Any, out: IO[bytes]) -> int:
     """Append the lines of a file as they are; return how many."""
     lines = written = 0
-    tail = b""  # of a last line without an end
+    tail = b""  # a last line without a line end
     while chunk := _read(stream, shown):
         if not written and chunk.startswith(AVRO):
             raise MedallionError(
@@ -198,9 +198,9 @@ def _cut_off(shown: str, line: int) -> MedallionError:
 
 @contextmanager
 def unpacked(shown: str, file: Path) -> Iterator[Any]:
-    """Open a file for its content, by what its name says that it is packed with."""
+    """Open the unpacked content of a file; the suffix of its name says how it is packed."""
     suffix = PurePosixPath(shown).suffix.lower()
-    if suffix in GZIP + ZSTD and not file.stat().st_size:  # even an empty file has some bytes when it is packed
+    if suffix in GZIP + ZSTD and not file.stat().st_size:  # a packed file has some bytes even if its content is empty
         raise MedallionError(
             f"{shown} has 0 bytes, which no packed file has: it was not written to its end; nothing of its hour was"
             " landed: have it delivered again, then run the hour again"

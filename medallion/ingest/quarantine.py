@@ -1,4 +1,4 @@
-"""Quarantine: rejected lines of change files, stored as text, shown, corrected and replayed in their place."""
+"""Quarantine: rejected lines of change files, which are stored as text, shown, corrected and replayed."""
 
 import json
 from collections import Counter
@@ -25,20 +25,20 @@ from medallion.storage.table_features import require_writable_here
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_LINES, MAX_BYTES = 200_000, 128 << 20  # of a feed in quarantine, that are read at once; an hour never has so many
-MAX_REASONS = 20  # of an hour that are counted one by one
+MAX_LINES, MAX_BYTES = 200_000, 128 << 20  # most of a feed that are read at once; an hour never has so many
+MAX_REASONS = 20  # most reasons of an hour that are counted separately
 OTHER_REASONS = "other reasons"
-SNAPSHOT = "snapshot"  # stands for the hour of its rows
+SNAPSHOT = "snapshot"  # in place of an hour, for rows of the snapshot
 _BATCH_LINES = 4_096
-_MAX_CORRECTED_BYTES = 256 << 20  # of a file of corrected lines
+_MAX_CORRECTED_BYTES = 256 << 20  # largest file of corrected lines
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """One rejected line of a change file, or row of the snapshot as a line that inserts it.
+    """One rejected line of a change file, or a row of the snapshot as a line that inserts it.
 
-    file: of an hour that came packed or in several files, that at the source with the line in it, as ``file:line``.
-    line_number: in the landed file. raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped.
+    file: the file at the source; if the hour came packed or in several files, with the line in it, as ``file:line``.
+    line_number: the line in the landed file. raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped.
     """
 
     hour: str
@@ -50,9 +50,9 @@ class Rejected:
 
 
 def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
-    """Store the rejected lines of one hour, or of SNAPSHOT, replacing those of an earlier attempt.
+    """Store the rejected lines of one hour, or of SNAPSHOT, and replace those of an earlier attempt.
 
-    Raises ChangedByOthers where somebody else has changed the table.
+    Raises ChangedByOthers if somebody else has changed the table.
     """
     from deltalake import write_deltalake
 
@@ -85,9 +85,9 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
 
 
 def read_rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
-    """Return the lines of a feed in quarantine, by hour and line; of one hour, if given.
+    """Return the lines of a feed in quarantine, sorted by hour and line; only those of one hour, if given.
 
-    Raises UsageError for more lines than MAX_LINES, or of more bytes than MAX_BYTES: no single hour has so many.
+    Raises UsageError for more than MAX_LINES lines or MAX_BYTES bytes, which no single hour has.
     """
     lines: list[Rejected] = []
     read = 0
@@ -105,7 +105,8 @@ def read_rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejec
 def count_rejected(lake: Lake, feed: Feed) -> Counter[tuple[str, str]]:
     """Count the lines of a feed in quarantine by hour and reason.
 
-    Of an hour MAX_REASONS are told apart, as a reason may quote its line; the rest count as OTHER_REASONS.
+    At most MAX_REASONS of an hour are counted separately, because a reason may quote its line; the rest count as
+    OTHER_REASONS.
     """
     counts: Counter[tuple[str, str]] = Counter()
     reasons: Counter[str] = Counter()
@@ -133,14 +134,14 @@ def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) 
 
 @dataclass(frozen=True)
 class _Corrections:
-    """Corrected lines by their numbers in a landed file, with its checksum and parts."""
+    """Corrected lines by line number in a landed file, with the checksum and the parts of that file."""
 
     sha256: str | None = None
     lines: Mapping[int, str] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
 
     def lines_of(self, landed: Landed) -> dict[int, str]:
-        """Return the lines that are still the same in what landed, by their numbers there."""
+        """Return the corrected lines whose part is the same in ``landed``, by line number there."""
         if self.sha256 == landed.sha256:
             return {**self.lines}
         former, before = Parts(self.parts), Parts(landed.parts).lines_before()
@@ -149,19 +150,19 @@ class _Corrections:
 
 
 def read_corrections(lake: Lake, feed: Feed, hour: str, landed: Landed) -> Mapping[int, str]:
-    """Return the corrected lines of a landed file by line number, without those of parts that have changed since."""
+    """Return the corrected lines of a landed file by line number, without lines of parts that have changed since."""
     return _recorded_corrections(_corrections_file(lake, feed, hour)).lines_of(landed)
 
 
 def require_whole_corrections(lake: Lake, feeds: Iterable[Feed], hours: Iterable[str]) -> None:
-    """Raise DamagedFile for a record of corrected lines that cannot be read: before any of the hours is restated."""
+    """Raise DamagedFile if a record of corrected lines cannot be read, before any of ``hours`` is restated."""
     for hour in hours:
         for feed in feeds:
             _recorded_corrections(_corrections_file(lake, feed, hour))
 
 
 def _recorded_corrections(place: Place) -> _Corrections:
-    """Read the corrected lines of an hour, and what they were corrected in."""
+    """Read the corrected lines of an hour; none if the record does not exist."""
 
     def parse(content: dict[str, Any]) -> _Corrections:
         lines = {int(number): str(raw) for number, raw in content["lines"].items()}
@@ -172,7 +173,7 @@ def _recorded_corrections(place: Place) -> _Corrections:
 
 
 def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
-    """Describe each file of an hour that has changed since lines of it were corrected: these are left out."""
+    """Return a warning for each file of an hour that has changed since lines of it were corrected."""
     hour, sentences = manifest.hour, []
     for topic, file in manifest.files.items():
         recorded = _recorded_corrections(lake.corrections / topic / f"{hour}.json")
@@ -185,9 +186,9 @@ def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
 
 
 def require_fitting_lines(lake: Lake, feed: Feed, hour: str) -> int:
-    """Count the rejected lines of an hour that fit the feed's schema as it is declared now.
+    """Count the rejected lines of an hour that fit the feed's current schema.
 
-    Raises UsageError when quarantine has no line of the hour, or none fits.
+    Raises UsageError if quarantine has no line of the hour, or none fits.
     """
     rows = _require_rejected(lake, feed, hour)
     fitting = sum(why_unfit(feed, hour, row.raw) is None for row in rows.values())
@@ -199,7 +200,7 @@ def require_fitting_lines(lake: Lake, feed: Feed, hour: str) -> int:
 
 
 def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> None:
-    """Record corrections of rejected lines for when the hour is applied again.
+    """Record corrections of rejected lines, which are used when the hour is applied again.
 
     Args:
         lake: The lake.
@@ -208,7 +209,7 @@ def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, st
         lines: Corrected line by line number.
 
     Raises:
-        UsageError: A corrected line does not fit, or is no line in quarantine; nothing is recorded then.
+        UsageError: A corrected line does not fit, or is not in quarantine; nothing is recorded then.
     """
     require_fitting_corrections(lake, feed, hour, lines)
     landed = known_manifest(lake, hour).files[feed.topic]
@@ -217,7 +218,7 @@ def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, st
 
 
 def require_fitting_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> None:
-    """Raise UsageError when a corrected line does not fit the feed's schema, or is no line in quarantine."""
+    """Raise UsageError if a corrected line does not fit the feed's schema, or is not in quarantine."""
     rows = _require_rejected(lake, feed, hour)
     if unknown := sorted(set(lines) - set(rows)):
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
@@ -227,7 +228,7 @@ def require_fitting_corrections(lake: Lake, feed: Feed, hour: str, lines: Mappin
 
 
 def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:
-    """Return the rejected lines of an hour by number. Raises UsageError when there are none."""
+    """Return the rejected lines of an hour by number. Raises UsageError if there are none."""
     rows = {row.line_number: row for row in read_rejected(lake, feed, hour)}
     if not rows:
         raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: {advice.see_quarantine()}")
@@ -235,7 +236,10 @@ def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:
 
 
 def read_corrected_lines(path: Path) -> dict[int, str]:
-    """The lines of a file like ``medallion quarantine show --format json`` prints. Raises UsageError if it is not."""
+    """Read a file in the form that ``medallion quarantine show --format json`` prints; return its lines by number.
+
+    Raises UsageError if it is too large, cannot be read, or has another form.
+    """
     try:
         if path.stat().st_size > _MAX_CORRECTED_BYTES:
             raise UsageError(
@@ -249,7 +253,7 @@ def read_corrected_lines(path: Path) -> dict[int, str]:
 
 
 def parse_corrected_lines(text: str, name: str) -> dict[int, str]:
-    """The lines in ``text``, by number; name: what a message calls it. Raises UsageError if they are no such lines."""
+    """Return the lines in ``text`` by number. name: of the text in a message. Raises UsageError for another form."""
     try:
         return {int(row["line_number"]): str(row["raw"]) for row in json.loads(text)}
     except (ValueError, KeyError, TypeError):
@@ -259,7 +263,7 @@ def parse_corrected_lines(text: str, name: str) -> dict[int, str]:
 
 
 def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
-    """Return the feed of that name. Raises UsageError when none has it."""
+    """Return the feed of a topic. Raises UsageError if there is none."""
     for feed in feeds:
         if feed.topic == topic:
             return feed

@@ -1,7 +1,7 @@
-"""The order of records that came in several streams: files of several partitions, or of several writers.
+"""Order records that came in several streams: files of several partitions, or of several writers.
 
 Within a stream, records are in order. Between streams, their positions in the database log decide; without positions,
-the streams follow one another.
+one stream is read after the other.
 """
 
 from collections import Counter, defaultdict
@@ -21,12 +21,12 @@ class RecordOrder:
         self._parts, self._reader, self._streams = parts, reader, parts.streams
         self.is_needed = len(self._streams) > 1  # the order of one file is that of its lines
         self._several = len({*self._streams}) > 1
-        self._deletions = Counter[int]()  # by part
-        self._places: list[tuple[int, int]] = []  # of each change: stream and place
+        self._deletions = Counter[int]()  # number of deletions by part
+        self._places: list[tuple[int, int]] = []  # stream and place of each change
         self._positions: list[tuple[Any, ...] | None] = []
 
     def add(self, line: int, place: int, *, deleted: bool) -> None:
-        """Record a change of a line at its place in the landed file."""
+        """Note a change of a line and its place in the landed file."""
         if not self.is_needed:
             return
         part = self._parts.index(line)
@@ -36,7 +36,7 @@ class RecordOrder:
             self._positions.append(self._reader.position())
 
     def places(self) -> Mapping[int, int]:
-        """Return the place that each change has in the order of all, by its place in the file; empty if the same."""
+        """Return, by place of a change in the file, its place in the order of all streams; empty if none differs."""
         if len(self._kinds()) != 1:
             return {}  # no position is known, or they come from several databases and do not compare
         highest: dict[int, tuple[Any, ...]] = {}
@@ -51,17 +51,17 @@ class RecordOrder:
         return after if any(old != new for old, new in after.items()) else {}
 
     def _kinds(self) -> set[str]:
-        """Return the kinds of positions that there are: those in a log or, without any, times."""
+        """Return the kinds of positions that occur: those in a log or, if there are none, times."""
         kinds = {position[0] for position in self._positions if position is not None}
         return kinds - TIMES or kinds
 
     def _comparable(self) -> Iterator[tuple[Any, ...] | None]:
-        """Yield the positions that compare, None in the place of others."""
+        """Yield the positions that can be compared, and None in place of the others."""
         kinds = self._kinds()
         return (position if position and position[0] in kinds else None for position in self._positions)
 
     def _order_notes(self) -> list[str]:
-        """Say where changes of several streams could not be put in the order of the log."""
+        """Return a warning if changes of several streams could not be put in the order of the log."""
         kinds = self._kinds()
         if len(kinds) > 1:
             return [
@@ -76,22 +76,22 @@ class RecordOrder:
         ]
 
     def notes(self) -> list[str]:
-        """Say what could not be put in order, and name offsets that leave a gap within a partition.
+        """Return warnings about changes that could not be put in order, and about gaps in offsets of a partition.
 
-        A deletion may leave one: the record after it, which has no content, is written by few.
+        A deletion may leave a gap of one: few sinks write the tombstone that follows it.
         """
         by_partition = defaultdict[tuple[str, int], list[tuple[int, Part]]](list)
         for index, part in enumerate(self._parts):
             if part.topic is not None and part.partition is not None:
                 by_partition[part.topic, part.partition].append((index, part))
-        found = []
+        gaps = []
         for (_, partition), parts in sorted(by_partition.items()):
-            end = deletions = 0  # of the parts so far, the latter of those that follow one another without a gap
+            end = deletions = 0  # end of the parts so far; deletions in the last part and those that it overlaps
             for number, (index, part) in enumerate(parts):
                 missing = (part.first_offset or 0) - end
                 if number and missing > deletions:
-                    found.append(f"offsets of partition {partition} leave a gap of {missing} before {part.name}")
+                    gaps.append(f"offsets of partition {partition} leave a gap of {missing} before {part.name}")
                 deletions = self._deletions[index] + (deletions if missing < 0 else 0)
                 end = max(end, (part.first_offset or 0) + part.lines)
-        more = [f"{len(found) - _MAX_NOTES} more gaps of offsets"] * (len(found) > _MAX_NOTES)
-        return [*self._order_notes(), *found[:_MAX_NOTES], *more]
+        more = [f"{len(gaps) - _MAX_NOTES} more gaps of offsets"] * (len(gaps) > _MAX_NOTES)
+        return [*self._order_notes(), *gaps[:_MAX_NOTES], *more]

@@ -1,4 +1,4 @@
-"""A change file that is refused as a whole: what it is instead, told by its bytes, and the message."""
+"""A change file that is refused as a whole: recognise by its bytes what it is instead, and build the message."""
 
 import json
 import re
@@ -14,7 +14,7 @@ JSON_FROM_KAFKA_CONNECT = (  # in place of Avro
     " delivered again as JSON"
 )
 _HEAD_BYTES = 1 << 16
-_SHOWN = 80  # characters of what was found
+_SHOWN = 80  # most characters of a line that a message shows
 _AVRO_FILE = "an Avro file"
 _FORMATS = (
     (b"\x1f\x8b", "gzip data"),
@@ -48,10 +48,10 @@ def refused_file(
         feed: Its feed.
         hour: Its hour.
         path: Where it landed.
-        what: What is wrong with it, as a verb with its object; what the file is instead goes before it, where its
-            bytes tell that.
-        line: The line that shows it: number and bytes.
-        remedy: What to do; where its bytes tell what the file is, that says it.
+        what: What is wrong with it, as a verb with its object. If the bytes of the file show what it is instead, the
+            message says that instead.
+        line: The line that shows what is wrong: number and bytes.
+        remedy: What to do, unless the bytes show what the file is.
     """
     number, raw = line
     if kind := describe_content(path):
@@ -70,7 +70,7 @@ def shown_bytes(raw: bytes) -> str:
 
 
 def describe_content(path: Place) -> str | None:
-    """Say what a file is in place of JSON lines; None where its first bytes do not tell."""
+    """Say what a file is instead of JSON lines; None if its first bytes do not show it."""
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
     for magic, kind in _FORMATS:
@@ -89,7 +89,7 @@ def describe_content(path: Place) -> str | None:
 
 
 def _describe_objects(text: str) -> str | None:
-    """Say how JSON objects stand in a text, where that is not one on each line."""
+    """Say how the JSON objects in a text are arranged; None if there is one on each line."""
     several_lines = "JSON of which one object spans several lines"
     try:
         _, end = JSONDecoder(parse_int=str, parse_float=str).raw_decode(text)

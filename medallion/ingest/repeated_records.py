@@ -1,8 +1,8 @@
 """Find records of a partition that arrived twice: one file begins at an offset that another one contains.
 
-A restarted sink delivers some records again, in files that are cut elsewhere. A file names the offset of
-its first record alone, and the sink may have left some out, such as records without content: so the n-th record has at
-least the n-th offset from there, and where a file goes on from another one is found by the records themselves.
+A restarted sink delivers some records again, in files that are cut elsewhere. The name of a file has only the offset of
+its first record, and the sink may have left out records, such as those without content. So the n-th record has at least
+the n-th offset from there, and comparing the records shows where one file continues the other.
 """
 
 from array import array
@@ -15,18 +15,18 @@ from medallion.ingest.change_lines import read_lines
 from medallion.ingest.parts import Part, Parts
 from medallion.storage.files import Place
 
-Identifies = Callable[[bytes], bool]  # whether a record can be told from every other one of its partition
+Identifies = Callable[[bytes], bool]  # whether a record differs for certain from every other one of its partition
 
 
 class RepeatedLines:
-    """Which lines of a landed file hold a record that an earlier line holds already."""
+    """The lines of a landed file with a record that an earlier line has already."""
 
     def __init__(self) -> None:
         self._first: list[int] = []
         self._last: list[int] = []
 
     def add(self, first: int, last: int) -> None:
-        """Take in the lines from one to another, which follow those before."""
+        """Add the lines from ``first`` to ``last``, which come after those added before."""
         self._first.append(first)
         self._last.append(last)
 
@@ -40,7 +40,7 @@ class RepeatedLines:
 
 @dataclass
 class _Records:
-    """Records, each with its line in the landed file, what tells it from others, and the least offset it can have."""
+    """Records, each with its line in the landed file, its digest, and the least offset that it can have."""
 
     lines: "array[int]" = field(default_factory=lambda: array("q"))
     digests: "array[int]" = field(default_factory=lambda: array("q"))
@@ -51,36 +51,36 @@ class _Records:
         return len(self.lines)
 
     def extend(self, other: "_Records", since: int) -> None:
-        """Append the records of ``other`` from one on."""
+        """Append the records of ``other`` from index ``since`` on."""
         self.lines += other.lines[since:]
         self.digests += other.digests[since:]
         self.offsets += other.offsets[since:]
 
     def matches(self, place: int, later: "_Records") -> bool:
-        """Check whether ``later`` is the same from its beginning as these are from ``place`` on, as far as both go."""
+        """Check whether the records from ``place`` on are those at the beginning of ``later``, as far as both go."""
         common = min(len(self) - place, len(later))
         return self.digests[place : place + common] == later.digests[:common]
 
 
 def require_same_records(path: Place, parts: Parts) -> None:
-    """Raise MedallionError where two parts have the same offset of a partition, and another record at it."""
+    """Raise MedallionError if two parts have different records at the same offset of a partition."""
     find_repeated(path, parts, lambda _: False)
 
 
 def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> RepeatedLines:
     """Return the lines of a landed file whose records are in an earlier part of the same partition.
 
-    A part that begins within the offsets that another one has for certain is compared with it. One that begins after
-    them may still hold records of the other, as those that a sink left out have offsets too: that counts only where
-    ``identifies`` says so of its first record, since other records may well be alike.
+    A part that begins within the offsets that another one has for certain is compared with it. A part that begins after
+    them may still repeat records of the other, because records that a sink left out have offsets too. This is checked
+    only if ``identifies`` accepts its first record, since other records may be equal by chance.
 
     Args:
         path: The landed file.
-        parts: What it was put together from, in order.
-        identifies: As it says.
+        parts: The files that it was put together from, in order.
+        identifies: Whether a record differs for certain from every other one of its partition.
 
     Raises:
-        MedallionError: Two parts have the same offset, and another record at it.
+        MedallionError: Two parts have different records at the same offset.
     """
     repeated = RepeatedLines()
     places = [None if part.topic is None else (part.topic, part.partition) for part in parts]
@@ -97,7 +97,7 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
 
 
 def _records_of(path: Place, parts: Parts) -> Iterator[tuple[object, Part, _Records]]:
-    """Yield the records of each part whose name tells its offset, with its partition."""
+    """Yield the records of each part whose name has an offset, with the partition and the part."""
     index, records, last = 0, _Records(), len(parts) - 1
     every = [*parts]
 
@@ -119,12 +119,12 @@ def _records_of(path: Place, parts: Parts) -> Iterator[tuple[object, Part, _Reco
 
 
 def _common(before: _Records, later: _Records, about: tuple[Parts, Part], identifies: Identifies) -> int:
-    """Return how many of the first records of a part are among those before it."""
+    """Return how many of a part's first records are among the records before it. Raises as ``find_repeated`` does."""
     offset = later.offsets[0]
     overlaps = bool(before) and before.offsets[-1] >= offset
     if not before or not (overlaps or identifies(later.first)):
         return 0
-    near = bisect_right(before.offsets, offset) - 1  # a record after it has a higher offset for certain
+    near = bisect_right(before.offsets, offset) - 1  # later records have a higher offset for certain
     begins = (place for place in range(near, -1, -1) if before.digests[place] == later.digests[0])
     nearest = next(begins, None)
     place = nearest

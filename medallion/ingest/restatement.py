@@ -1,4 +1,4 @@
-"""Restatement: Bronze is restored to before an hour, and every hour since is applied again."""
+"""Restatement: restore Bronze to before an hour, and apply every hour since again."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,11 +20,11 @@ from medallion.storage.rewind import rewind
 
 @dataclass(frozen=True)
 class Restatement:
-    """A restatement under way. Nothing is published until Bronze has passed all of ``hours`` again.
+    """A restatement under way. Nothing is published until all of ``hours`` are applied to Bronze again.
 
-    hour: the hour that Bronze goes back before. until: the last of ``hours``. rewound: whether every Bronze table has
-    gone back. hours: every hour that must be applied again, in order. landed: those of them that have landed again,
-    as the source has them now. run_id: the run that began it.
+    hour: the hour before which Bronze is restored. until: the last of ``hours``. rewound: whether every Bronze table is
+    restored. hours: every hour that must be applied again, in order. landed: those of them that have landed again, as
+    the source has them now. run_id: the run that began the restatement.
     """
 
     hour: str
@@ -35,11 +35,11 @@ class Restatement:
     run_id: str = ""
 
     def is_of(self, run_id: str, hour: str) -> bool:
-        """Check whether that run began it, for ``hour``, and Bronze has gone back: a later attempt goes on."""
+        """Check whether this run began it for ``hour`` and Bronze is restored, so that a later attempt continues."""
         return self.rewound and (self.run_id, self.hour) == (run_id, hour)
 
     def remaining(self, applied: str | None) -> tuple[str, ...]:
-        """Return the hours still to apply. applied: the last hour that every Bronze table has."""
+        """Return the hours that are still to be applied. applied: the last hour that every Bronze table has."""
         if not self.rewound or applied is None:
             return self.hours
         return tuple(hour for hour in self.hours if hour > applied)
@@ -49,11 +49,11 @@ class Restatement:
         return hour in self.hours and hour not in self.landed
 
     def details(self) -> dict[str, list[str]]:
-        """Return what an event of its last hour records: the hours that this one check or release is about."""
+        """Return the details for an event of its last hour: the hours that the one check or release covers."""
         return {"restated": [*self.hours]}
 
     def describe_cut_short(self) -> str:
-        """Say, where no process is at work on it, that it is unfinished, and how it is finished."""
+        """Say that the restatement is unfinished and how to finish it, for when no process is working on it."""
         return (
             f"the restatement of hours {self.hour} to {self.until} was cut short, and readers keep the release from"
             f" before it: {advice.finish_restatement(self.until)}"
@@ -71,12 +71,12 @@ def write_restatement(lake: Lake, restatement: Restatement) -> None:
 
 
 def read_restatement(lake: Lake) -> Restatement | None:
-    """Read the restatement that is under way; None without one."""
+    """Read the restatement that is under way; None if there is none."""
 
     def parse(content: dict[str, Any]) -> Restatement:
         known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
         landed = tuple(known.get("landed", ()))
-        # An earlier version recorded no list of hours: its last one, and all that have landed before it.
+        # An earlier version recorded no list of hours: these are the last one, and all before it that have landed.
         hours = known.get("hours") or sorted(
             {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
         )
@@ -89,7 +89,7 @@ def read_restatement(lake: Lake) -> Restatement | None:
 def without_withdrawn(restatement: Restatement, listed: Collection[str], landed: Collection[str]) -> Restatement:
     """Return the restatement without hours that the source withdrew before they landed.
 
-    listed: the hours of the source. landed: those that ever landed; the last hour of a restatement is among them.
+    listed: the hours that the source lists. landed: the hours that ever landed; the last hour of a restatement is one.
     """
     return replace(restatement, hours=tuple(hour for hour in restatement.hours if hour in listed or hour in landed))
 
@@ -107,16 +107,15 @@ def plan_restatement(
 
     Args:
         lake: The lake; nothing in it is changed.
-        hour: The hour that Bronze goes back before.
-        table_hours: The last hour of each table that has a feed; None for the snapshot alone.
+        hour: The hour before which Bronze is restored.
+        table_hours: The last hour of each table that has a feed; None if there is only the snapshot.
         listing: What the source lists.
-        former: A restatement that was cut short: its hours are passed too.
+        former: A restatement that was cut short: its hours are applied again too.
 
     Raises:
-        UsageError: ``hour`` lies after the last applied one, or a table lacks an hour before it, or nobody has a file
-            of it.
-        MedallionError: A file of an hour is neither listed by the source nor in the landing folder, or one that bears
-            its name is not understood.
+        UsageError: ``hour`` is after the last applied one, a table lacks an earlier hour, or there is no file of it.
+        MedallionError: A file of an hour is neither listed by the source nor in the landing folder, or a file with the
+            hour in its name is not understood.
     """
     applied = last_common_hour(table_hours)
     until = max([former.until if former else "", *(last or "" for last in table_hours.values())])
@@ -151,10 +150,10 @@ def plan_restatement(
 def rewind_bronze(
     lake: Lake, tables: Registry, report: Callable[[str], None], warnings: list[str]
 ) -> Restatement | None:
-    """Restore every Bronze table to the start of the restatement under way, unless that has happened.
+    """Restore every Bronze table to the start of the restatement under way, unless that is done.
 
-    warnings: what to warn of is added to it and reported at once, as no later attempt would find it. Returns the
-    restatement; None when none is under way.
+    warnings: a list to which warnings are added; they are reported at once too, as no later attempt would find them.
+    Returns the restatement; None if none is under way.
     """
 
     def warn(warning: str) -> None:
@@ -165,7 +164,7 @@ def rewind_bronze(
     if restatement is None or restatement.rewound:
         return restatement
     logs = (*tables.logs, *lake_tables.dropped_logs(lake))
-    for log in logs:  # before any table is restored: changes by others would otherwise be taken for ours
+    for log in logs:  # before any table is restored: otherwise changes by others would look like ours
         require_own_log(lake, log)
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
@@ -186,7 +185,7 @@ def rewind_bronze(
 
 
 def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
-    """Return the files of ``hour`` that exist nowhere any more, as topic/hour.json. topics: those the source lists."""
+    """Return the files of ``hour`` that exist nowhere any more, as topic/hour.json. topics: what the source lists."""
     manifest = read_manifest(lake, hour)
     if manifest is None:
         return [] if topics else [f"{hour}.json"]
@@ -198,7 +197,7 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
 
 
 def _require_all_parts(lake: Lake, hour: str, listing: Listing) -> None:
-    """Raise MedallionError where a file that landed for ``hour`` and is listed no more would be lost."""
+    """Raise MedallionError if a file that landed for ``hour`` and is no longer listed would be lost."""
     manifest = read_manifest(lake, hour)
     for topic, names in listing.hours.get(hour, {}).items():
         landed = manifest.files.get(topic) if manifest else None

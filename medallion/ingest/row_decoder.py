@@ -1,6 +1,6 @@
-"""Turn a change as its format reads it into a row of typed values, or reject it with a reason.
+"""Decode a change, as the reader of its format returns it, into a row of typed values, or reject it with a reason.
 
-The schema is the declared one, never inferred, and no value is silently turned into another.
+The schema is declared, never inferred, and no value is silently turned into another.
 """
 
 from collections import Counter
@@ -13,20 +13,20 @@ from medallion.model.table import EARLIEST, Column, Feed
 
 _MAX_UNKNOWN_COLUMNS = 1_000  # most names counted separately
 _MAX_USUAL = 100
-_MAX_NAME = 80  # characters of a name that is shown
+_MAX_NAME = 80  # most characters of a name that messages show
 
 
 class _Plan(NamedTuple):
-    """How rows with certain columns are read. columns: name in the row (None: it has none), column, decoder, is key."""
+    """How rows with certain columns are read. columns: name in the row (None if missing), column, decoder, is key."""
 
     columns: list[tuple[Any, Column, Decoder, bool]]
     unknown: list[str]
 
 
 class Row(NamedTuple):
-    """values: of the declared columns, in their order.
+    """A decoded row. values: of the declared columns, in order.
 
-    kept: places in it whose column keeps the value that it has, in a row that must exist; None for a whole row.
+    kept: indexes of columns that keep their values in the table, whose row must exist; None for a whole row.
     """
 
     values: list[Any]
@@ -34,10 +34,10 @@ class Row(NamedTuple):
 
 
 class RowDecoder:
-    """Decodes the changes of one file, and counts the columns that they have.
+    """Decode the changes of one file, and record which columns they have.
 
-    unknown: columns that are not declared, which are left out, with the number of changes that have them; names are
-    escaped and cut. more_unknown: whether there are still more of them. seen: declared columns that some change has.
+    unknown: undeclared columns, which are not loaded, with the number of changes that have them; names are escaped and
+    cut. more_unknown: whether there are more of these than are counted. seen: declared columns that some change has.
     """
 
     def __init__(self, feed: Feed, hour: str, reader: Reader) -> None:
@@ -45,7 +45,7 @@ class RowDecoder:
         self.unknown: Counter[str] = Counter()
         self.more_unknown = False
         self._feed, self._reader = feed, reader
-        self._fields: set[str] = set()  # of the change, that no STRUCT declares
+        self._fields: set[str] = set()  # undeclared fields of STRUCT columns in the current change
         self._plans: dict[tuple[tuple[str, ...], RecordForms | None], _Plan] = {}  # most changes have the same columns
         self._decoders = {c.name: value_decoder(c.sql_type, c.name, self._note, reader.forms) for c in feed.columns}
         names = [column.name for column in feed.columns]
@@ -53,7 +53,7 @@ class RowDecoder:
         self._hour, self._latest = hour, feed.latest_event(hour)
 
     def decode(self, change: Change) -> Row:
-        """Return the row of ``change``. Raises Unfit."""
+        """Return the row of ``change``. Raises Unfit if it does not fit the declaration."""
         deleted, row, kept, forms, _ = change
         self._fields.clear()
         signature = (tuple(row), forms)
@@ -79,12 +79,12 @@ class RowDecoder:
                 values.append(convert(value))
             except (ValueError, TypeError, ArithmeticError):
                 raise Unfit(_why_not(column, value)) from None
-        if not deleted:  # what is there goes, whatever it holds
+        if not deleted:  # a deletion is valid whatever its event time
             self._require_happened(values)
         return Row(values, None if kept is NOTHING else (*keeps,))
 
     def _plan(self, row: Mapping[str, Any], forms: RecordForms | None) -> _Plan:
-        """Find the declared columns among those of a row, also in other letters. Raises Unfit for one that is twice."""
+        """Find the declared columns in a row, ignoring letter case. Raises Unfit for a column that occurs twice."""
         given: dict[str, list[str]] = {}
         for name in row:
             given.setdefault(name.casefold(), []).append(name)
@@ -108,7 +108,7 @@ class RowDecoder:
         return value_decoder(column.sql_type, column.name, self._note, own)
 
     def _note(self, path: str) -> None:
-        """Count a field of a column of the change, once for all its values there."""
+        """Count an undeclared field of a column, once per change."""
         shown = shown_name(path)
         if shown not in self._fields:
             self._fields.add(shown)
@@ -121,7 +121,7 @@ class RowDecoder:
             self.more_unknown = True
 
     def _require_happened(self, values: list[Any]) -> None:
-        """Reject the values of a row that cannot have happened by the end of the hour."""
+        """Raise Unfit if an event time is before EARLIEST, or too long after the end of the hour."""
         for name, place in self._times:
             moment = values[place]
             if moment is None or EARLIEST <= moment <= self._latest:
@@ -135,7 +135,7 @@ class RowDecoder:
 
 
 def _why_not(column: Column, value: Any) -> str:
-    if isinstance(value, list | dict):  # its text may be deeply nested, and long
+    if isinstance(value, list | dict):  # its text may be long and deeply nested
         shown = f"a {'list' if isinstance(value, list) else 'nested object'}"
     else:
         shown = repr(str(value)[:_MAX_NAME])
@@ -147,5 +147,5 @@ def _why_not(column: Column, value: Any) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Make a name from outside printable: escaped, and cut to 80 characters."""
+    """Return an external name in printable form: escaped, and cut to 80 characters."""
     return repr(name[:_MAX_NAME])[1:-1][:_MAX_NAME]

@@ -39,8 +39,9 @@ def arrow_schema(columns: Iterable[Column]) -> "pa.Schema":
 class Evolution:
     """The changes that give a table its declared columns.
 
-    new: columns that are added, null in the rows that exist. widened: columns of a wider type. nullable: columns that
-    lose NOT NULL. undeclared: columns that the table keeps though they are not declared any more, null in new rows.
+    new: columns to add, which are null in existing rows. widened: columns whose type is widened. nullable: columns that
+    lose NOT NULL. undeclared: columns that the table keeps although they are no longer declared; they are null in new
+    rows.
     """
 
     new: tuple[Column, ...] = ()
@@ -50,10 +51,10 @@ class Evolution:
 
 
 def plan_evolution(table: Feed | ChangeLog, delta: "DeltaTable") -> Evolution:
-    """Plan the changes that give ``delta`` the columns that ``table`` declares; changes nothing.
+    """Plan the changes that give ``delta`` the columns that ``table`` declares; nothing is changed.
 
-    Raises MedallionError for other keys, a narrower or another type, a new column that is NOT NULL, and for NOT NULL
-    on a column that is null in some row.
+    Raises MedallionError for other keys, a type that cannot hold the values, a new column that is NOT NULL, and for
+    NOT NULL on a column that is null in some row.
     """
     import pyarrow as pa
 
@@ -81,10 +82,10 @@ def plan_evolution(table: Feed | ChangeLog, delta: "DeltaTable") -> Evolution:
 
 
 def require_evolvable(lake: Lake, tables: Iterable[Feed | ChangeLog]) -> list[str]:
-    """Return a warning for each column that a table retains though it is no longer declared.
+    """Return a warning for each column that a table keeps although it is no longer declared, and other notes.
 
-    Raises, before anything is applied, MedallionError when one of ``tables`` cannot be brought to its declaration,
-    ChangedByOthers when somebody else has changed one.
+    Raises, before anything is applied, MedallionError if one of ``tables`` cannot be brought to its declaration,
+    ChangedByOthers if somebody else has changed one.
     """
     notes = []
     for table in tables:
@@ -96,7 +97,7 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | ChangeLog]) -> list[st
             elif note := note_of(delta):
                 notes.append(f"{table.name} is {note}")
             undeclared = plan_evolution(table, delta).undeclared
-            if isinstance(table, Feed):  # of its log the same is true
+            if isinstance(table, Feed):  # a log would repeat the warnings of its table
                 notes += [
                     f"{table.name} keeps the column {shown_name(name)}, which is not declared any more: it is null in"
                     " rows that are inserted or updated"
@@ -106,9 +107,9 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | ChangeLog]) -> list[st
 
 
 def evolve(sessions: "Callable[[], Sessions]", lake: Lake, table: Feed | ChangeLog, delta: "DeltaTable") -> Evolution:
-    """Bring a table to its declared columns: add the new, drop NOT NULL, rewrite it where a type was widened.
+    """Bring a table to its declared columns: add new ones, drop NOT NULL, rewrite the table if a type was widened.
 
-    delta: the table as it was opened; it follows. Errors as for plan_evolution.
+    delta: the opened table, which is updated to the new version. Raises as plan_evolution does.
     """
     from deltalake import Schema
 
@@ -134,7 +135,7 @@ def _drop_not_null(sessions: "Sessions", table: str, path: str, columns: Iterabl
 
 
 def _alter(sessions: "Sessions", table: str, path: str, change: str, delta: "DeltaTable") -> None:
-    # What a commit of ALTER TABLE carries is a setting of its session.
+    # The metadata of an ALTER TABLE commit is a setting of its session.
     metadata = {"spark.databricks.delta.commitInfo.userMetadata": stamped(None, delta)}
     sessions.for_table(table, metadata).sql(f"ALTER TABLE {identifier(path)} {change}")
     delta.update_incremental()
@@ -145,7 +146,7 @@ def _columns(columns: Iterable[Column]) -> str:
 
 
 def _require_same_keys(table: Feed | ChangeLog, delta: "DeltaTable") -> None:
-    """Refuse other keys than those that the rows were merged by: some rows would be doubled, or lost."""
+    """Raise MedallionError for other keys than those that rows were merged by: rows would be duplicated or lost."""
     if isinstance(table, ChangeLog):
         return
     keys = ", ".join(table.keys)
@@ -163,10 +164,10 @@ def description(feed: Feed) -> str:
 
 
 def keys_in(delta: "DeltaTable", number: int) -> str | None:
-    """Return the keys that a Bronze table was loaded with, by its description; None where it has none.
+    """Return the keys that a Bronze table was loaded with, according to its description; None if they are unknown.
 
-    number: of keys that are asked for, of a table that was loaded before they were described: they come first among
-    the columns with statistics.
+    number: of declared keys. The description of an older table lacks the keys: they are then the first columns with
+    statistics.
     """
     metadata = delta.metadata()
     _, described, keys = (metadata.description or "").rpartition("Keys: ")
@@ -189,7 +190,7 @@ def _count_nulls(delta: "DeltaTable", column: str) -> int:
 
 
 def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column], delta: "DeltaTable") -> None:
-    """Write the whole table with the declared types, in one commit; other columns and its ledger stay."""
+    """Write the whole table with the declared types, in one commit; other columns and the ledger entry stay."""
     from pyspark.sql.types import StructField, StructType
 
     rows = spark.read.format("delta").load(path)

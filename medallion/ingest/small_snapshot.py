@@ -1,4 +1,4 @@
-"""Snapshots that this process loads by itself: about 0.1 seconds per table, where Spark takes 5."""
+"""Load small snapshots in this process: about 0.1 seconds per table, where Spark takes 5."""
 
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS = 250_000  # one file, as Spark would write it
-MAX_BYTES = 128 << 20  # of their files: in memory they take several times as much
+MAX_BYTES = 128 << 20  # of data files: in memory they take several times as much
 
 
 def fit_rows(lake: Lake, feed: Feed, snapshot: Snapshot, hour: str) -> "pa.Table | None":
     """Return the rows of a small snapshot with the declared columns, ordered by key.
 
-    None if Spark must load the snapshot: it is large, only Spark can read it, or a row does not fit, which then goes to
-    quarantine or refuses the load.
+    None if Spark must load the snapshot: it is large, only Spark can read it, or a row does not fit. Such a row goes to
+    quarantine, or the load is refused.
 
     Args:
         lake: Opens the snapshot, with its credentials.

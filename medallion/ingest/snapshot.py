@@ -1,4 +1,4 @@
-"""The snapshot: the state before the first change hour, loaded into Bronze once."""
+"""The snapshot: the state before the first hour of changes, loaded into Bronze once."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,7 +30,8 @@ _MISFIT = "an event time or a number is out of bounds"
 def reject_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot, hour: str, max_bad_lines: float) -> Decoded:
     """Return the rows of a snapshot that a change file of ``hour`` could not hold, as lines that insert them.
 
-    Raises MedallionError for a larger share of them than ``max_bad_lines``, or more than quarantine shows at once.
+    Raises MedallionError if their share is larger than ``max_bad_lines``, or they are more than quarantine shows at
+    once.
     """
     from pyspark.sql import functions as F
 
@@ -38,7 +39,7 @@ def reject_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot, hour: str
     condition = _fits(feed, hour)
     if condition is None:
         return result
-    as_lines = replace(feed, delivery=USUAL)  # in the format of their lines, whatever that of the feed is
+    as_lines = replace(feed, delivery=USUAL)  # the lines have the default format, whatever that of the feed is
     limit = min(MAX_LINES, int(max_bad_lines * result.lines))
     columns = [column.name for column in feed.columns]
     unfit = _declared_rows(spark, feed, snapshot).where(f"NOT ({condition})")
@@ -56,9 +57,9 @@ def reject_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot, hour: str
 
 
 def _fits(feed: Feed, hour: str) -> str | None:
-    """Build the condition of a row that decoding accepts in a file of ``hour``, as SQL; None where every row is.
+    """Return the SQL condition for rows that decoding accepts in a file of ``hour``; None if it accepts every row.
 
-    No event time lies ahead, and no number is NaN or infinite.
+    Event times are within bounds, and no number is NaN or infinite.
     """
     earliest, latest = EARLIEST.isoformat(), feed.latest_event(hour).isoformat()
     fits = [f"({n} IS NULL OR {n} BETWEEN TIMESTAMP '{earliest}' AND TIMESTAMP '{latest}')" for n in feed.event_time]
@@ -68,9 +69,9 @@ def _fits(feed: Feed, hour: str) -> str | None:
 
 
 def _declared_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot) -> "DataFrame":
-    """Read a snapshot with the declared columns and types: a moment without a time zone is one in UTC.
+    """Read a snapshot with the declared columns and types; a timestamp without a time zone counts as UTC.
 
-    A column that it lacks is null.
+    A missing column is null.
     """
     from pyspark.sql import functions as F
 
@@ -82,27 +83,27 @@ def _declared_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot) -> "Da
 
 
 def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Snapshot, hour: str) -> None:
-    """Write one Bronze table from its snapshot, replacing what an interrupted load may have left.
+    """Write one Bronze table from its snapshot, and replace what an interrupted load may have left.
 
-    hour: the last one before the snapshot was taken; rows that reject_rows finds are left out.
+    hour: the last hour before the snapshot was taken; rows that reject_rows returns are left out.
     """
     rows = _declared_rows(spark, feed, snapshot)
     if condition := _fits(feed, hour):
         rows = rows.where(condition)
-    # A merge rewrites the files that it touches: they are small enough to leave old ones alone.
+    # A merge rewrites the files that it touches: with small files, it leaves most old ones alone.
     ordered = rows.repartitionByRange(1 + snapshot.rows // MAX_ROWS, *feed.keys).sortWithinPartitions(*feed.keys)
     commit = stamped(bronze_metadata(None, "load"), _emptied(lake, feed))
     ordered.write.format("delta").mode("append").option("userMetadata", commit).save(lake.path(feed.name))
 
 
 def load_rows(lake: Lake, feed: Feed, rows: "pa.Table") -> None:
-    """Write one Bronze table with all of its rows, in the order of their keys, as ``load_feed`` does."""
+    """Write one Bronze table from ``rows``, which are sorted by key, as ``load_feed`` does."""
     delta = _emptied(lake, feed)
     append_rows(delta, rows.cast(arrow_schema(feed.columns)), properties(bronze_metadata(None, "load"), upon=delta))
 
 
 def _emptied(lake: Lake, feed: Feed) -> "DeltaTable":
-    """Return the table of a feed, made anew without rows."""
+    """Recreate the table of a feed without rows, and return it."""
     from deltalake import DeltaTable
 
     path = lake.path(feed.name)

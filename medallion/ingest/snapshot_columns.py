@@ -1,4 +1,4 @@
-"""How the columns of a snapshot fit the declared ones, and their values as declared.
+"""Match the columns of a snapshot with the declared ones, and cast their values to the declared types.
 
 Narrower types are accepted, letter case is ignored, and a nullable column may be missing; a lossy conversion is
 refused.
@@ -14,10 +14,10 @@ from medallion.model.table import Column, Feed
 
 
 def match_columns(feed: Feed, schema: pa.Schema, shown: str) -> Mapping[str, str | None]:
-    """Find the declared columns in a schema: declared name -> name there, None for one that is missing.
+    """Find the declared columns in a schema: declared name -> name there, None for a missing column.
 
-    Raises MedallionError for a column that is missing and required, stands there twice in other letters, or has values
-    that the declared type may not hold.
+    Raises MedallionError for a required column that is missing, a column that occurs twice in different letter case,
+    and a type whose values the declared type may not hold.
     """
     by_letters: dict[str, list[str]] = {}
     for name in schema.names:
@@ -50,7 +50,7 @@ def declared_schema(feed: Feed) -> pa.Schema:
 
 
 def _cast(column: Column, batch: pa.RecordBatch, given: str | None, shown: str) -> pa.Array:
-    """Return a column of a batch as declared. Raises MedallionError for a value that would lose something."""
+    """Return a column of a batch in its declared type. Raises MedallionError for a value that would lose digits."""
     wanted = arrow_type(column)
     if given is None:
         return pa.nulls(len(batch), wanted)
@@ -70,6 +70,6 @@ def _cast(column: Column, batch: pa.RecordBatch, given: str | None, shown: str) 
 
 
 def declared_batch(feed: Feed, batch: pa.RecordBatch, given: Mapping[str, str | None], shown: str) -> pa.RecordBatch:
-    """Return a batch with the declared columns. given: as ``match_columns`` returns it. Raises as for one value."""
+    """Return a batch with the declared columns. given: as ``match_columns`` returns it. Raises as ``_cast`` does."""
     values = [_cast(column, batch, given[column.name], shown) for column in feed.columns]
     return pa.RecordBatch.from_arrays(values, schema=declared_schema(feed))

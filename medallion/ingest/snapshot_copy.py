@@ -1,4 +1,4 @@
-"""The snapshot of a source that is no folder, copied so that Spark can read it."""
+"""Copy the snapshot of a source that is not a folder, so that Spark can read it."""
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import PurePosixPath
@@ -10,11 +10,10 @@ from medallion.storage.files import Place
 
 
 def copy_snapshot(source: Source, path: str, target: Place, advance: Advance = no_progress) -> None:
-    """Copy a snapshot, the folder ``path`` of a source, to the folder ``target``: it is whole or not there.
+    """Copy a snapshot, the folder ``path`` of a source, to the folder ``target``, whole or not at all.
 
-    Several files are copied at a time.
-    What an interrupted copy has brought is kept, and the next one brings the rest. advance: told what is copied, and
-    how many of how many files are.
+    Several files are copied at a time. Files of an interrupted copy are kept, and the next one copies the rest.
+    advance: called with what is copied, and how many of how many files are copied.
     """
     prefix = f"{path}/"
     partial = target.with_name(f".{target.name}.part")

@@ -1,6 +1,6 @@
 """The snapshot of a table at the source: a Delta table, one version of it, or Parquet or CSV files.
 
-Anything that Spark cannot read in place as a Delta table is first converted to one in the landing folder, without loss.
+If Spark cannot read it in place as a Delta table, it is first copied or converted to one in the landing folder.
 """
 
 from collections import Counter
@@ -40,8 +40,8 @@ _BATCH_ROWS = 50_000
 class Snapshot:
     """A snapshot that fits the declaration of its feed.
 
-    folder: a Delta table. given: declared column -> its name there, None where it is missing. rows: how many. shown:
-    what a message calls it. notes: what there is to warn of.
+    folder: a Delta table. given: declared column -> its name there, None if missing. rows: their number. shown: the
+    name of the snapshot in messages. notes: warnings.
     """
 
     folder: Place
@@ -52,9 +52,10 @@ class Snapshot:
 
 
 def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = no_progress) -> Snapshot:
-    """Return the snapshot of a feed, copied from the source where Spark cannot read it there.
+    """Return the snapshot of a feed, copied from the source if Spark cannot read it there.
 
-    Raises MedallionError when there is none, or it lacks a declared column or holds what one could not.
+    Raises MedallionError if there is none, or it lacks a required column or has values that a declared type may not
+    hold.
     """
     path, staged = _path(feed), lake.landing / "_snapshot" / feed.name
     shown = f"{path} of {source.root}"
@@ -71,7 +72,7 @@ def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = no_
 
 
 def describe_snapshot(source: Source, feed: Feed) -> str:
-    """Say what is in the place of a feed's snapshot, by its columns alone: nothing is copied but one Parquet file.
+    """Describe the snapshot of a feed and check its columns; at most one Parquet file is copied for that.
 
     Raises MedallionError as ``open_snapshot`` does.
     """
@@ -97,7 +98,7 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
 
 
 def _path(feed: Feed) -> str:
-    """Return where the snapshot of a feed is, below the root of the source."""
+    """Return the path of a feed's snapshot, relative to the root of the source."""
     if feed.delivery.format == DELTA:
         return feed.delivery.layout.path(feed.source_name).rstrip("/")
     return feed.delivery.snapshot.path(feed.source_name, table=feed.name).rstrip("/")
@@ -115,7 +116,7 @@ def _open_version(folder: Path, version: int | None, shown: str) -> "DeltaTable"
 
 
 def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Place, Advance]) -> Snapshot:
-    """Write one version of a table that somebody else writes as a Delta table of the declared columns."""
+    """Convert one version of somebody else's Delta table to a Delta table with the declared columns."""
     from deltalake import write_deltalake
 
     path, staged, advance = about
@@ -141,7 +142,7 @@ def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Plac
 
 
 def rows_of(delta: "DeltaTable", columns: Sequence[str], shown: str) -> Iterator[pa.RecordBatch]:
-    """Yield rows of a Delta table, also of one with deletion vectors. Raises MedallionError where it cannot be read."""
+    """Yield rows of a Delta table, even with deletion vectors. Raises MedallionError if it cannot be read."""
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
@@ -174,7 +175,10 @@ def _schema_of(file: Path, shown: str) -> pa.Schema:
 
 
 def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> list[str]:
-    """Return the files of a snapshot. Raises MedallionError where there is none, or one is still being written."""
+    """Return the files of a snapshot.
+
+    Raises MedallionError if there is none, one is still being written, or they are of two kinds.
+    """
     names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
     for name in listed:
         whole = name_once_whole(name)
@@ -190,7 +194,7 @@ def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> li
 
 
 def _is_part(name: str, path: str, layout: Layout) -> bool:
-    """Check whether a file is one of the snapshot's, Parquet or CSV."""
+    """Check whether a file belongs to the snapshot: a Parquet or CSV file in its place."""
     if not kind_of(name):
         return False
     if "*" in layout.text:
@@ -212,7 +216,7 @@ def _delta(lake: Lake, feed: Feed, folder: Place, shown: str) -> Snapshot:
 def _from_parquet(
     source: Source, lake: Lake, feed: Feed, names: Sequence[str], about: tuple[str, Place, Advance]
 ) -> Snapshot:
-    """Write the Parquet files of a snapshot as a Delta table of the declared columns, one after the other."""
+    """Convert the Parquet or CSV files of a snapshot, one after the other, to a Delta table with declared columns."""
     from deltalake import write_deltalake
 
     shown, staged, advance = about
@@ -263,7 +267,7 @@ def _declared_rows(feed: Feed, file: Path, shown: str, missing: Counter[str]) ->
 def _rows_of_csv(
     source: Source, feed: Feed, name: str, folder: Path, missing: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a CSV file, read as the feed's format reads one of an hour; ``missing`` as above.
+    """Yield the rows of a CSV file, read as a file of an hour in the feed's format; ``missing`` as above.
 
     Raises MedallionError for the first row that does not fit.
     """

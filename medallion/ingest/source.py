@@ -18,11 +18,11 @@ from medallion.storage.s3 import S3Access
 from medallion.storage.s3_errors import SOURCE, explained
 
 _CHUNK = 1 << 20
-MAX_TRIES = 5  # of a request, and of a file that does not arrive whole
+MAX_TRIES = 5  # most tries of a request, and of a file that does not arrive whole
 BACK_OFF_SECONDS = 0.5  # seconds before the second try of a file, doubled for each later one
 
 
-Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+Advance = Callable[[str, int, int], None]  # receives what is being done, how much is done, of how much
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
@@ -33,7 +33,7 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
 class Landed:
     """A file as it landed: its size in bytes and the SHA-256 of what was written.
 
-    parts: the files of the source that it was put together from; empty where it is one of them as it came.
+    parts: the files of the source that it was put together from; empty if it is a copy of one file.
     """
 
     bytes: int
@@ -41,7 +41,7 @@ class Landed:
     parts: tuple[Part, ...] = field(default=(), compare=False)
 
     def facts(self) -> dict[str, Any]:
-        """Return what an event records of it."""
+        """Return the details for an event."""
         return {"bytes": self.bytes, "sha256": self.sha256} | ({"parts": len(self.parts)} if self.parts else {})
 
 
@@ -61,10 +61,13 @@ class Source(Protocol):
         """The folder or prefix that names are relative to."""
 
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
-        """List every file under ``prefix`` by name; none where there is no such place."""
+        """List every file under ``prefix`` by name; empty if the place does not exist."""
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
-        """The file's bytes and its size as the source states it. Raises MedallionError when it cannot be read."""
+        """Return the file's bytes as a stream, and its size as the source states it.
+
+        Raises MedallionError if it cannot be read.
+        """
 
 
 @dataclass(frozen=True)
@@ -74,21 +77,21 @@ class FolderSource:
     root: str
 
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
-        """List every file under ``prefix`` by name; none where there is no such place."""
+        """List every file under ``prefix`` by name; empty if the place does not exist."""
         base, by_name = Path(self.root), {}
         for folder, folders, names in os.walk(base / prefix, onerror=_refuse_unlisted):
-            links = [name for name in folders if Path(folder, name).is_symlink()]  # to folders: not followed
+            links = [name for name in folders if Path(folder, name).is_symlink()]  # links to folders are not followed
             for file in (Path(folder, name) for name in (*names, *links)):
-                with suppress(FileNotFoundError):  # it went while we looked
+                with suppress(FileNotFoundError):  # it was removed in the meantime
                     by_name[file.relative_to(base).as_posix()] = _describe(file)
         return by_name
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
-        """The file's bytes and its size when it was opened."""
+        """Return the file's bytes as a stream, and its size when it was opened."""
         path = Path(self.root, name)
         try:
             inside = path.resolve().is_relative_to(Path(self.root).resolve())
-        except RuntimeError:  # so says Python 3.11
+        except RuntimeError:  # raised by Python 3.11
             raise MedallionError(f"{path} cannot be read: it is a link that leads to itself") from None
         if not inside:
             raise MedallionError(f"{path} is a link that leads out of the source: it is not read")
@@ -102,7 +105,7 @@ class FolderSource:
 
 
 def _refuse_unlisted(error: OSError) -> None:
-    """Raise MedallionError for a folder that cannot be listed: its files would be missing, and nobody told."""
+    """Raise MedallionError for a folder that cannot be listed: its files would be missing without a warning."""
     if not isinstance(error, FileNotFoundError):
         raise MedallionError(f"{error.filename} cannot be listed: {error.strerror}")
 
@@ -129,7 +132,7 @@ class S3Source:
         return bucket, f"{prefix}/" if prefix else ""
 
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
-        """List every object under ``prefix`` by name, without those that stand for folders."""
+        """List every object under ``prefix`` by name, except those that stand for folders."""
         bucket, base = self._place
         with self._explained(prefix):
             pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=base + prefix)
@@ -141,7 +144,7 @@ class S3Source:
             }
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
-        """The object's bytes as a stream, and its Content-Length."""
+        """Return the object's bytes as a stream, and its Content-Length."""
         bucket, base = self._place
         with self._explained(name):
             answer = self.client.get_object(Bucket=bucket, Key=base + name)
@@ -152,7 +155,7 @@ class S3Source:
 
 
 def open_source(settings: Settings) -> Source:
-    """The source that ``settings`` names. Raises UsageError when a folder does not exist."""
+    """Return the source that ``settings`` names. Raises UsageError if its folder does not exist."""
     if not settings.source.startswith("s3://"):
         if not Path(settings.source).is_dir():
             raise UsageError(
@@ -166,7 +169,7 @@ def open_source(settings: Settings) -> Source:
 def copy_file(source: Source, name: str, target: Place) -> Landed:
     """Copy one file of the source to ``target``, whole or not at all.
 
-    Raises MedallionError when fewer or more bytes arrive than the source said there are.
+    Raises MedallionError if fewer or more bytes arrive than the source stated, after MAX_TRIES tries.
     """
     with files.whole(target) as partial:
         for tried in range(1, MAX_TRIES + 1):
@@ -193,7 +196,7 @@ def _copy_once(source: Source, name: str, target: Path) -> Landed:
                 digest.update(chunk)
                 copied += len(chunk)
         except OSError as error:
-            if error.errno is not None:  # of the disk
+            if error.errno is not None:  # an error of the disk, not of the connection
                 raise
             raise _Cut(f"{copied} of {size} bytes arrived ({error})") from None
         except Exception as error:  # a connection ends in many ways, and a checksum can be wrong
@@ -208,7 +211,7 @@ def _copy_once(source: Source, name: str, target: Path) -> Landed:
 
 
 def digest(stream: IO[bytes]) -> Landed:
-    """Size and checksum of what ``stream`` still holds."""
+    """Return size and checksum of the rest of ``stream``."""
     sha256, read = hashlib.sha256(), 0
     while chunk := stream.read(_CHUNK):
         sha256.update(chunk)

@@ -1,8 +1,8 @@
 """Rows of CSV and Parquet files as lines of JSON.
 
-A row of Parquet is an object. One of a CSV is a list of its texts; under a row of names it is that list and the one of
-its texts, so that a line tells how wide it should be. No value loses anything: decimals are texts, moments ISO texts
-with their microseconds, bytes hexadecimal digits.
+A row of Parquet becomes an object. A row of CSV becomes a list of texts; if the file has a header, a list of the header
+and the row, so that each line shows how many values it should have. No value loses anything: decimals become texts,
+timestamps ISO texts with microseconds, bytes hexadecimal digits.
 """
 
 import csv
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 CSV, PARQUET = ".csv", ".parquet"
 GZIP, ZSTD = (".gz", ".gzip"), (".zst", ".zstd")
-_OPERATION = "Op"  # names the first column of AWS DMS: a first row with it is one of names
-_MIN_NAMES = 2  # of declared columns, which make a first row without the key one of names
+_OPERATION = "Op"  # the first column of AWS DMS: a first row that begins with it is a header
+_MIN_NAMES = 2  # a first row without the key is a header if it has so many declared columns
 _NAME = re.compile(r"[^\W\d][\w$#]*")
 _BATCH_ROWS = 10_000
 _MAX_CELL = 1 << 20
-_SHOWN_NAMES = 200  # characters of the names of columns
+_SHOWN_NAMES = 200  # most characters of column names in a message
 _KINDS = {"": "lines of JSON", CSV: "CSV", PARQUET: "Parquet"}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is known of the columns of CSV and Parquet files, to tell a row of names and to miss one that is needed.
+    """What is known of the columns of CSV and Parquet files, to recognise a header and to require a column.
 
-    declared: the names of all that are declared. keys: those of the key. operation: the column that says what a row
-    does; None where rows do without.
+    declared: the declared columns. keys: the key columns. operation: the column that says whether a row is a deletion;
+    None if the format has none.
     """
 
     declared: tuple[str, ...] = ()
@@ -45,7 +45,11 @@ class Columns:
     operation: str | None = None
 
     def are_names(self, row: Sequence[str]) -> bool:
-        """Check whether the first row of a CSV is one of names: it begins with Op, or has the key."""
+        """Check whether the first row of a CSV is a header.
+
+        It is if it begins with Op, or if all its cells are names and it has the key; in a format with an operation
+        column, two declared columns are enough.
+        """
         cells = [cell.casefold() for cell in row]
         if cells[0] == _OPERATION.casefold():
             return True
@@ -55,12 +59,12 @@ class Columns:
         return has_key or (self.operation is not None and len({*self.declared} & {*cells}) >= _MIN_NAMES)
 
     def require_operation(self, names: Sequence[str], shown: str) -> None:
-        """Raise MedallionError where none of the names of a file's columns says what a row does."""
+        """Raise MedallionError if the operation column is required and not among the columns of a file."""
         if self.operation is None or self.operation.casefold() in (name.casefold() for name in names):
             return
-        found, expected = ", ".join(names)[:_SHOWN_NAMES], ", ".join((self.operation, *self.declared))
+        actual, expected = ", ".join(names)[:_SHOWN_NAMES], ", ".join((self.operation, *self.declared))
         raise MedallionError(
-            f"{shown} has the columns {found} and no {self.operation}, which tells deletions from other rows: expected"
+            f"{shown} has the columns {actual} and no {self.operation}, which tells deletions from other rows: expected"
             f" {expected}; nothing of its hour was landed: have it delivered with {self.operation}, or elsewhere if it"
             " is a full load, then run the hour again"
         )
@@ -70,13 +74,13 @@ ANY = Columns()
 
 
 def csv_lines(stream: IO[bytes], shown: str, columns: Columns = ANY) -> Iterator[bytes]:
-    """Yield each row of a CSV file as a line, but for a first row of names.
+    """Yield each row of a CSV file as a line, except a header.
 
-    Raises MedallionError where it is no CSV in UTF-8, ends within quotes, or its names lack one that is needed.
+    Raises MedallionError if the file is no CSV in UTF-8, ends within quotes, or its header lacks a required column.
     """
     csv.field_size_limit(_MAX_CELL)
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="strict", newline="")
-    beginning = b""  # of each line under a row of names
+    beginning = b""  # of each line under a header
     reader = csv.reader(text, strict=True)
     try:
         for number, row in enumerate(reader):
@@ -100,7 +104,7 @@ def parquet_lines(file: Path, shown: str, columns: Columns = ANY) -> Iterator[by
 
 
 def parquet_rows(file: Path, shown: str, columns: Columns = ANY) -> Iterator[dict[str, Any]]:
-    """Yield each row of a Parquet file. Raises MedallionError where it cannot be read, or lacks a column it needs."""
+    """Yield each row of a Parquet file. Raises MedallionError if it cannot be read or lacks a required column."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -117,7 +121,7 @@ def parquet_rows(file: Path, shown: str, columns: Columns = ANY) -> Iterator[dic
 
 
 def _rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch. Raises ValueError where two columns have the same name."""
+    """Yield the rows of a batch. Raises ValueError if two columns have the same name."""
     names = batch.schema.names
     if len({*names}) != len(names):
         raise ValueError("two of its columns have the same name")
@@ -126,7 +130,7 @@ def _rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
 
 
 def _values(column: "pa.Array") -> list[Any]:
-    """Return the values of a column; of moments that Python does not have their texts, as long as they are plain."""
+    """Return the values of a column; as texts if Python cannot represent one of its timestamps or dates."""
     import pyarrow as pa
 
     values: list[Any]
@@ -138,7 +142,7 @@ def _values(column: "pa.Array") -> list[Any]:
 
 
 def kind_of(name: str) -> str:
-    """Return CSV or PARQUET for such a file, also a packed one; empty for one of lines."""
+    """Return CSV or PARQUET for such a file, packed or not; empty for a file of lines."""
     path = PurePosixPath(name.lower())
     if path.suffix in GZIP + ZSTD:
         path = path.with_suffix("")
@@ -146,18 +150,18 @@ def kind_of(name: str) -> str:
 
 
 def require_one_kind(names: Sequence[str], what: str, remedy: str) -> None:
-    """Raise MedallionError where files that are read as one are of two kinds, naming one of each.
+    """Raise MedallionError if files that are read together are of two kinds, naming one of each.
 
-    what: what they are. remedy: what to do then.
+    what: what the files are, for the message. remedy: what to do.
     """
     firsts = {kind_of(name): name for name in reversed(names)}
     if len(firsts) > 1:
-        found = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
-        raise MedallionError(f"{what} has files of two kinds, {found}: {remedy}")
+        kinds = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
+        raise MedallionError(f"{what} has files of two kinds, {kinds}: {remedy}")
 
 
 def line_under(names: Sequence[Any]) -> bytes:
-    """Return how the line of each row under a row of names begins: all but its cells, a bracket and the line end."""
+    """Return the beginning of each line under a header: all but the cells of the row, brackets and the line end."""
     return row_line([names, []])[: -len(b"[]]\n")]
 
 

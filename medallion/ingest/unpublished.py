@@ -1,6 +1,6 @@
-"""The newest hour of Bronze, where readers do not have it or a check found it red: every door asks here.
+"""Find the newest hour of Bronze if it is not published or a check of it failed; every command and DAG uses this.
 
-A shell, the scheduler and the pages find the same hour, and no hour is applied on top of a red one.
+So a shell, the scheduler and the pages find the same hour, and no hour is applied on top of a red one.
 """
 
 from dataclasses import replace
@@ -21,15 +21,16 @@ from medallion.storage.named_versions import how_it_went_back
 def find_unpublished(
     lake: Lake, tables: Registry, applied: str | None, restated: Restatement | None
 ) -> UnpublishedHour | None:
-    """Return the last applied hour unless readers have it and every check of it passed.
+    """Return the last applied hour unless it was published and every check of it passed.
 
-    Not the newest release alone counts: after a roll back, hours that readers had are not published again unasked.
+    Earlier releases count too: after a rollback, hours that were published before are not published again by
+    themselves.
 
     Args:
         lake: The lake.
         tables: Its tables.
         applied: The last hour that every Bronze table has.
-        restated: The restatement under way: its last hour is published again, earlier ones are not.
+        restated: The restatement under way: its last hour is published again, earlier hours are not.
     """
     if applied is None or releases.latest(lake) is None or (restated is not None and restated.remaining(applied)):
         return None
@@ -42,18 +43,21 @@ def find_unpublished(
 
 
 def find_red(lake: Lake, tables: Registry, applied: str | None, restated: Restatement | None) -> RedHour | None:
-    """Return the first red hour; None without one, and while hours are being restated. Arguments as above."""
+    """Return the first red hour; None if there is none, or while hours are being restated.
+
+    The arguments are those of ``find_unpublished``.
+    """
     unpublished = find_unpublished(lake, tables, applied, restated)
     return unpublished.red if unpublished else None
 
 
 def read_unpublished(lake: Lake, tables: Registry, applied: str | None) -> UnpublishedHour | None:
-    """Return what ``find_unpublished`` does with the run that worked on the hour last, as the event log knows it."""
+    """Return the hour of ``find_unpublished`` with the run that last worked on it, according to the event log."""
     unpublished = find_unpublished(lake, tables, applied, read_restatement(lake))
     if unpublished is None:
         return None
     rows = event_log.read_if_whole(lake, hour=applied) or []
-    # A step that had nothing to do says nothing of who is at work on the hour.
+    # A skipped step does not show which run is working on the hour.
     steps = [row for row in rows if row.table_name is None and row.status != "skipped"]
     return replace(unpublished, run_id=str(steps[-1].run_id)) if steps else unpublished
 
@@ -61,9 +65,9 @@ def read_unpublished(lake: Lake, tables: Registry, applied: str | None) -> Unpub
 def find_unfinished(
     lake: Lake, tables: Registry, hour: str, applied: str | None, restated: Restatement | None, *, is_selection: bool
 ) -> str | None:
-    """Return the last applied hour where ``hour`` must wait for its checks and its release; None where it need not.
+    """Return the last applied hour if ``hour`` must wait for its checks and its release; None if it need not wait.
 
-    A check of ``hour`` would not see what an earlier one broke: rows that went, and others that came since.
+    A check of ``hour`` might not see what an earlier hour broke, if rows were deleted and others inserted since.
 
     Args:
         lake: The lake.
@@ -71,8 +75,8 @@ def find_unfinished(
         hour: The hour that is about to be applied.
         applied: The last hour that every Bronze table has.
         restated: The restatement under way.
-        is_selection: Whether chosen tables alone are refreshed: these leave hours unpublished on purpose, and go on
-            from one whose Bronze was checked.
+        is_selection: Whether only selected tables are refreshed. Such runs leave hours unpublished on purpose, so they
+            need not wait for an hour whose Bronze was checked.
     """
     unpublished = find_unpublished(lake, tables, applied, restated)
     if unpublished is None or unpublished.red is not None or hour <= unpublished.hour:
@@ -82,10 +86,10 @@ def find_unfinished(
 
 
 def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
-    """Refuse to go on from a Bronze table that is not what the newest release was made of, as its folder went back.
+    """Raise ChangedByOthers if a Bronze table is older than in the newest release, because its folder was restored.
 
-    Hours that it had would be missing in it, or be applied to it beside tables that are hours ahead. Raises
-    ChangedByOthers, which names the hour to restate.
+    Hours would be missing in it, or be applied again while other tables are hours ahead. The message names the hour to
+    restate.
     """
     release = releases.latest(lake)
     for table in tables.layer(tables.fed_layer) if release else ():
@@ -105,11 +109,11 @@ def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
 def require_no_red_hour(
     lake: Lake, tables: Registry, hour: str, applied: str | None, restated: Restatement | None
 ) -> None:
-    """Refuse to go on with ``hour`` while it or an earlier one is red, unless to check the last applied hour again.
+    """Refuse ``hour`` while it or an earlier hour is red, unless it is the last applied hour, to check it again.
 
-    Hours of a restatement under way are applied: it begins with the first red hour, or before.
+    Hours of a restatement under way are allowed: it begins with the first red hour, or before.
 
-    Raises HourOutOfOrder, which names the first red hour, what made it red, and how it is healed.
+    Raises HourOutOfOrder, which names the first red hour, what made it red, and how to heal it.
     """
     red = find_red(lake, tables, applied, restated)
     if red is not None and hour != applied and hour >= red.hour:

@@ -1,8 +1,8 @@
-"""Which values of JSON fit a declared column: none is silently turned into another.
+"""Decode JSON values for declared columns: no value is silently turned into another.
 
-A FLOAT or DOUBLE takes a number of JSON, as the nearest one that it can hold: JSON knows neither NaN nor infinities, so
-both are rejected, as is a number too large for it or too small to differ from zero. BINARY is text in Base64. What a
-number in a column of moments is, and a text in one of decimals, depends on who wrote it: on its Forms.
+A FLOAT or DOUBLE takes a JSON number as the nearest value that it can hold. JSON has neither NaN nor infinities, so
+both are rejected, as is a number that is too large or too small to differ from zero. BINARY is text in Base64. What a
+number in a TIMESTAMP or DATE means, and a text in a DECIMAL, depends on the program that wrote it: on its Forms.
 """
 
 import re
@@ -19,31 +19,31 @@ from medallion.model.column_types import ArrayType, DecimalType, MapType, Scalar
 from medallion.model.delivery import Delivery
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-_EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
-_TIMESTAMP = re.compile(  # in microseconds, as Delta has them: a finer digit would be lost
+_EXACT = Context(prec=80)  # more digits than any DECIMAL has: a number that is rounded here does not fit
+_TIMESTAMP = re.compile(  # up to microseconds, like Delta's: a finer digit would be lost
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0{0,3})?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
-_OTHER_TIMESTAMP = re.compile(  # as fewer tools write them
+_OTHER_TIMESTAMP = re.compile(  # less common forms
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6}0{0,3})?)"
     r" ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
 )
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 _MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1, "days": 86_400_000_000}
-MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # how Spark writes a moment whole: its own format drops digits
-_MAX_DIGITS = 30  # of a whole number as text
+MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # for Spark, whose default format drops digits
+_MAX_DIGITS = 30  # most digits of a whole number that is written as text
 Decoder = Callable[[Any], Any]
-NoteUnknown = Callable[[str], None]  # is told the path of a field that no STRUCT declares
+NoteUnknown = Callable[[str], None]  # receives the path of a field that no STRUCT declares
 
 
 @dataclass(frozen=True)
 class Forms:
-    """How numbers, texts and objects stand for values, beyond JSON's own.
+    """How numbers, texts and objects stand for values that JSON has no form for.
 
-    moments: the unit of a number in a TIMESTAMP since 1970, of UNITS or ``days``; None where a number is none. dates:
-    whether a number in a DATE is one, in days since 1970. decimals: of DECIMALS. scale: of precise decimals, digits
-    after the point; None for the declared one. variable_scale: whether a decimal may be an object of scale and value.
-    texts: whether numbers and truth are written as text, and bytes as hexadecimal digits. fields: name and form of each
-    field of an object, where the record says them; others are written as the object.
+    moments: the unit, one of UNITS or ``days``, in which a number in a TIMESTAMP counts from 1970; None if a number is
+    not allowed. dates: whether a number in a DATE counts days from 1970. decimals: one of DECIMALS. scale: digits after
+    the point of ``precise`` decimals; None for the declared scale. variable_scale: whether a decimal may be an object
+    of scale and value. texts: whether numbers and booleans are written as text, and bytes as hexadecimal digits.
+    fields: name and form of each field of an object, if the record states them; other fields have the object's form.
     """
 
     moments: str | None = None
@@ -56,7 +56,7 @@ class Forms:
 
     @classmethod
     def of(cls, delivery: Delivery) -> "Forms":
-        """Return what a project says of its records."""
+        """Return the forms that a project declares for a delivery."""
         return cls(delivery.moments, delivery.moments is not None, delivery.decimals)
 
 
@@ -64,12 +64,14 @@ PLAIN = Forms()
 
 
 def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown, forms: Forms = PLAIN) -> Decoder:
-    """Return the function that takes a value of JSON for a column; it raises where the value does not fit.
+    """Return a function that decodes a JSON value for a column.
+
+    The function raises ValueError, TypeError or ArithmeticError if the value does not fit.
 
     Args:
         kind: The type of the column.
         name: The column, or the path of a field in it.
-        note_unknown: Told of each field of an object that is not declared; it is left out.
+        note_unknown: Called with each undeclared field of an object; the field is not loaded.
         forms: How values are written.
     """
     match kind:
@@ -110,7 +112,7 @@ def _map(decode_value: Decoder) -> Decoder:
     def decode(value: Any) -> list[tuple[str, Any]]:
         if not isinstance(value, dict):
             raise TypeError
-        # In the order of their keys, as two maps are the same whatever the order they were written in.
+        # Sorted by key: two maps are the same whatever the order of their entries.
         return [(_string(key), None if v is None else decode_value(v)) for key, v in sorted(value.items())]
 
     return decode
@@ -145,7 +147,7 @@ def _floating(format_: str) -> Decoder:
         number: float = struct.unpack(format_, struct.pack(format_, float(value)))[0]
         if not isfinite(number) or (value and not number):
             raise ValueError
-        return number + 0.0  # of the two zeros there is one
+        return number + 0.0  # turns -0.0 into 0.0
 
     return decode
 
@@ -159,7 +161,7 @@ def _decimal(precision: int, scale: int) -> Decoder:
         if isinstance(value, str) and not _NUMBER.fullmatch(value):  # Decimal takes more: underscores, other digits
             raise ValueError
         number = Decimal(value)
-        # The place of the first digit is asked for, as even comparing with a limit overflows for huge exponents.
+        # The place of the first digit is compared, because comparing the number overflows for huge exponents.
         if not number.is_finite() or (number and number.adjusted() >= whole):
             raise ValueError
         fitted = number.quantize(step, context=_EXACT)
@@ -171,7 +173,10 @@ def _decimal(precision: int, scale: int) -> Decoder:
 
 
 def _unscaled(fit: Decoder, scale: int | None, *, variable: bool) -> Decoder:
-    """Build the decoder of decimals as the bytes of a whole number in Base64. scale: None where text is digits."""
+    """Build the decoder of decimals written as the bytes of a whole number in Base64.
+
+    scale: digits after the point; None if a text is the decimal itself.
+    """
 
     def decode(value: Any) -> Any:
         own = scale
@@ -202,7 +207,7 @@ def _binary(value: Any) -> bytes:
     if not isinstance(value, str):
         raise TypeError
     content = b64decode(value, validate=True)
-    if b64encode(content).decode() != value:  # it decodes what it would never write, such as spare bits
+    if b64encode(content).decode() != value:  # not canonical, such as with spare bits set
         raise ValueError
     return content
 
@@ -234,7 +239,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 def _numeric_moment(unit: str) -> Decoder:
-    """Build the decoder of moments that are numbers of ``unit`` since 1970, or texts."""
+    """Build the decoder of timestamps that are numbers of ``unit`` since 1970, or texts."""
     microseconds = _MICROSECONDS_IN.get(unit)
 
     def decode(value: Any) -> datetime:
@@ -243,7 +248,7 @@ def _numeric_moment(unit: str) -> Decoder:
         if microseconds is not None:
             return _EPOCH + timedelta(microseconds=value * microseconds)
         whole, rest = divmod(value, 1_000)
-        if rest:  # a digit would be lost
+        if rest:  # nanoseconds would be lost
             raise ValueError
         return _EPOCH + timedelta(microseconds=whole)
 
@@ -268,7 +273,7 @@ _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": F
 
 
 def _from_text(parse: Callable[[str], Any], decode: Decoder) -> Decoder:
-    """Build the decoder of values that are written as text; others are taken as ``decode`` does."""
+    """Build the decoder of values that may be written as text; ``decode`` decodes what ``parse`` returns."""
     return lambda value: decode(parse(value) if isinstance(value, str) else value)
 
 

@@ -1,7 +1,7 @@
 """Files of an hour that landed and that the source no longer lists: they stay part of the hour.
 
-A source forgets files when their time is up, so one that is gone says nothing of its rows. What landed is kept beside
-what the source still has, or has since, unless nobody can tell whether the new files are in place of the old ones.
+A source deletes files after some time, so a missing file does not mean that its rows are withdrawn. What landed is kept
+beside the files that the source has now, unless it is unclear whether new files replace the old ones.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,11 +15,11 @@ from medallion.ingest.source import Landed, digest
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
-_SHOWN = 3  # names of files
+_SHOWN = 3  # most files that a message names
 
 
 def is_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
-    """Check whether the landed file has the size and checksum in its manifest; all of it is read."""
+    """Check whether the landed file has the size and checksum in its manifest, by reading all of it."""
     try:
         with landed_file(lake, topic, hour).open("rb") as stream:
             return digest(stream) == file
@@ -28,15 +28,15 @@ def is_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
 
 
 def withdrawn(landed: Landed | None, names: Collection[str]) -> list[Part]:
-    """Return the parts of a landed file that are not among ``names``, those that the source lists."""
+    """Return the parts of a landed file that are not among ``names``, the files that the source lists."""
     return [part for part in (landed.parts if landed else ()) if part.name not in names]
 
 
 def why_lost(lake: Lake, topic: str, hour: str, landed: Landed, names: Sequence[str]) -> str | None:
     """Say why a feed's hour cannot be landed again from ``names``, the files that the source lists; None if it can.
 
-    What the source has withdrawn must be as it landed. Where it has withdrawn all files, and their names tell no
-    offsets, the others may be the same changes delivered anew or further ones.
+    The landed copy of what the source has withdrawn must be as it landed. If it has withdrawn all files, and their
+    names have no offsets, the new files may be the same changes delivered again or further ones.
     """
     gone = withdrawn(landed, names)
     if not gone or not names:
@@ -45,7 +45,7 @@ def why_lost(lake: Lake, topic: str, hour: str, landed: Landed, names: Sequence[
     shown += f" and {len(gone) - _SHOWN} more" * (len(gone) > _SHOWN)
     is_other = len(gone) == len(landed.parts) and not all(_has_place(part) for part in gone)
     if is_other and not place.exists():
-        return None  # somebody decided that the new ones are in their place
+        return None  # somebody deleted the landed file: the new files replace the old ones
     if is_other:
         return (
             f"{topic} of {hour} has other files at the source than those that landed, {shown}: delete {place} if they"
@@ -60,11 +60,11 @@ def why_lost(lake: Lake, topic: str, hour: str, landed: Landed, names: Sequence[
 
 
 def parts_to_keep(lake: Lake, topic: str, hour: str, landed: Landed | None, names: Sequence[str]) -> dict[str, Part]:
-    """Return by name the parts that are taken from what landed: withdrawn ones, and commits.
+    """Return by name the parts that are taken from the landed file: withdrawn ones, and commits of a Delta table.
 
-    A commit never changes, and what it needs may be gone by now.
+    A commit never changes, and the files that it needs may be gone by now.
 
-    Raises MedallionError where a part would be lost.
+    Raises MedallionError if a part would be lost.
     """
     if landed is None:
         return {}
@@ -75,7 +75,7 @@ def parts_to_keep(lake: Lake, topic: str, hour: str, landed: Landed | None, name
 
 
 def copy_parts(landed: Place, parts: Sequence[Part], wanted: Collection[str], folder: Path) -> dict[str, Path]:
-    """Copy the lines of some parts of a landed file to a file each, by name of the part."""
+    """Copy the lines of some parts of a landed file, each to its own file; return the files by name of the part."""
     copies: dict[str, Path] = {}
     with landed.open("rb") as stream:
         for part in parts:

@@ -192,9 +192,9 @@ def _keys(
 ) -> list[str]:
     """Return the keys: the columns that all deletions and partial updates have a value for, else a guess by name."""
     deletions = [*deletions]
-    told = set.intersection(*deletions) & columns.keys() if deletions else set()
-    if told and len(told) < len(columns):
-        return [name for name in columns if name in told]
+    stated = set.intersection(*deletions) & columns.keys() if deletions else set()
+    if stated and len(stated) < len(columns):
+        return [name for name in columns if name in stated]
     singular = feed.topic.removesuffix("s")
     names = ("id", f"{feed.topic}_id", f"{singular}_id", *columns)
     key = next(name for name in names if name in columns and (columns[name].values == rows or name == names[-1]))

@@ -70,7 +70,7 @@ class _Reader:
         if kind == "AggregateExpression":
             type_text, input_type = self._types.get(item["resultId"]["id"], ("unknown", "unknown"))
         plan = item.get("plan")
-        detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_told(value)}
+        detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_definition(value)}
         if kind == "NamedLambdaVariable":  # identified only by name: (a, b) -> a - b is not (a, b) -> b - a
             detail["name"] = item["name"]
         return Expression(
@@ -128,7 +128,7 @@ def _is_tree(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "class" in value[0]
 
 
-def _is_told(value: Any) -> bool:
+def _is_definition(value: Any) -> bool:
     """Return whether a field is part of the definition of an expression.
 
     Plain values are, such as the position of a field in a struct or the schema of a JSON text. Nested expressions and
@@ -136,5 +136,5 @@ def _is_told(value: Any) -> bool:
     """
     if isinstance(value, dict):
         is_own = "class" in value or str(value.get("product-class", "")).endswith("ExprId")
-        return not is_own and all(map(_is_told, value.values()))
-    return not isinstance(value, list) or all(map(_is_told, value))
+        return not is_own and all(map(_is_definition, value.values()))
+    return not isinstance(value, list) or all(map(_is_definition, value))

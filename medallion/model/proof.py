@@ -106,8 +106,8 @@ class Prover:
     def _proof_key(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
         keys = {name: [*self.nodes[name].keys, self._method_of(name)] for name in table.inputs}
         method = repr(table.method)
-        told = [VERSION, spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]
-        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        identity = [VERSION, spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]
+        return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     def _method_of(self, name: str) -> str:
         """Return how an input is refreshed, which determines which of its rows a change contains completely."""
@@ -116,10 +116,10 @@ class Prover:
 
     def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
         """Return Spark's analysis of a query; each query is analysed only once per process."""
-        told = (query, same_as, json.dumps(inputs, sort_keys=True))
-        if told not in _ANALYSED:
-            _ANALYSED[told] = self.analyse(query, inputs, same_as=same_as)
-        return _ANALYSED[told]
+        key = (query, same_as, json.dumps(inputs, sort_keys=True))
+        if key not in _ANALYSED:
+            _ANALYSED[key] = self.analyse(query, inputs, same_as=same_as)
+        return _ANALYSED[key]
 
     def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
         try:

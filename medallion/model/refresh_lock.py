@@ -117,8 +117,8 @@ def is_derived_from(graph: str, path: Path) -> bool:
 
 def graph_key(tables: Registry, versions: Sequence[str]) -> str:
     """Return a key of what methods are derived from: all definitions, and the ``versions`` of what derives them."""
-    told = [*versions, definition_keys(tables.tables)]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    identity = [*versions, definition_keys(tables.tables)]
+    return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def with_methods(tables: Registry, path: Path) -> Registry:

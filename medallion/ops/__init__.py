@@ -1,1 +1,1 @@
-"""Operational records under <lake>/ops: event log, releases, writer lock."""
+"""Operational records under <lake>/ops: event log, releases, check records, writer lock."""

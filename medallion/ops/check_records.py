@@ -1,6 +1,6 @@
-"""What the newest check of each layer looked at, and how it ended: ``<lake>/ops/checks/<layer>.json``.
+"""The record of the newest check of each layer, what it read and how it ended: ``<lake>/ops/checks/<layer>.json``.
 
-Publishing relies on these records and not on the event log, which may fail without stopping a refresh.
+Publishing relies on these records rather than on the event log, which may fail without stopping a refresh.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """A table as a check read it. rows: how many it had. commit: its identity; None where it is not kept."""
+    """A table as a check read it. rows: their number. commit: its identity; None if its log entry is gone."""
 
     version: int
     table_id: str
@@ -25,9 +25,9 @@ class CheckedTable:
 
 @dataclass(frozen=True)
 class Proof:
-    """That an expectation held. whole_at: when it was last judged on whole tables, in ISO 8601.
+    """The result of an expectation that passed. whole_at: when it last checked whole tables, in ISO 8601.
 
-    failed, values: of an expectation with a tolerance, the rows that fail it and all that it judges.
+    failed, values: for an expectation with a tolerance, the number of failed rows and of all rows that it checks.
     """
 
     whole_at: str
@@ -37,7 +37,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Failure:
-    """A critical expectation that failed. origin: the change files and lines that its rows came with, where known."""
+    """A critical expectation that failed. origin: the change files and lines of its failed rows, if known."""
 
     table: str
     expectation: str
@@ -45,17 +45,18 @@ class Failure:
     origin: str = ""
 
 
-# What expectations measured, by table, meaning and hour; the hour of the snapshot is empty.
+# What expectations measured: by table, by meaning of the expectation, by hour (empty for the snapshot).
 History = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class CheckRecord:
-    """One check of one layer. tables: every table that was read, also those of other layers that it was compared with.
+    """One check of one layer. tables: every table that was read, including tables of other layers for comparison.
 
-    status: ``succeeded``, ``warned`` or ``failed``. report: its page. proofs: what held, by table and by fingerprint of
-    the expectation: the next check of changed rows goes on from there. history: what the next compares with. failures:
-    what failed. suspect: the first hour that may have made it fail, the earliest since the layer last passed.
+    status: ``succeeded``, ``warned`` or ``failed``. report: its page. proofs: what passed, by table and by fingerprint
+    of the expectation; the next check of changed rows continues from there. history: the measures with which the next
+    check compares. failures: what failed. suspect: the first hour that may have made the check fail, the earliest since
+    the layer last passed.
     """
 
     layer: str
@@ -73,13 +74,13 @@ class CheckRecord:
 
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:
-    """Replace the record of a layer, whole or not at all."""
+    """Replace the record of a layer atomically."""
     fence.require()
     files.write_json(_place(lake, record.layer), asdict(record) | {"checked_at": record.checked_at.isoformat()})
 
 
 def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
-    """The newest check of a layer; None where there is none, or its record is damaged: the next check replaces it."""
+    """Return the newest check of a layer; None if there is none, or if its record is damaged until the next check."""
     return files.read_record_if_whole(_place(lake, layer), _check_record, "whole tables are checked again")
 
 
@@ -96,7 +97,7 @@ def _check_record(content: dict[str, Any]) -> CheckRecord:
 
 
 def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckRecord | None]:
-    """The newest check of each layer."""
+    """Return the newest check of each layer."""
     return {layer: read_check_record(lake, layer) for layer in layers}
 
 

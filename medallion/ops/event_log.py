@@ -1,4 +1,4 @@
-"""The event log: one row per step and table, failed ones too, written and read without a JVM."""
+"""The event log: one row per step and table, including failed ones, written and read without a JVM."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ class EventLog:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """Return the events recorded since the last ``write_waiting`` or ``flush``."""
+        """The events recorded since the last ``write_waiting`` or ``flush``."""
         return tuple(self._pending)
 
     @contextmanager
@@ -51,9 +51,9 @@ class EventLog:
         *,
         cpu: Callable[[], float] | None = None,
     ) -> Iterator[Event]:
-        """Time a step: yields its event to be filled in, records it as failed when the body raises.
+        """Time a step: yield its event to be filled in, and record it as failed if the block raises.
 
-        For an hour that is not available, or not yet due, the step is skipped rather than failed.
+        If an hour is not available or out of order, the step is recorded as skipped rather than failed.
 
         cpu: a clock of CPU seconds, for steps that have the process to themselves.
         """
@@ -85,15 +85,15 @@ class EventLog:
         self._pending.append(event)
 
     def write_waiting(self) -> None:
-        """Write the recorded events to a file beside the table, for the next flush: that costs no commit."""
+        """Write the recorded events to a file beside the table for the next flush, which costs no commit."""
         if self._pending:
             write_waiting(self._lake.at(self._path).parent, map(vars, self._pending))
             self._pending = []
 
     def flush(self) -> None:
-        """Append the recorded events and those that wait in files, in one commit; no commit without events.
+        """Append the recorded events and those in waiting files, in one commit; without events, there is no commit.
 
-        A failed write loses no refresh: the events wait in a file for the next flush.
+        A failed write does not stop a refresh: the events wait in a file for the next flush.
         """
         try:
             waiting_by_file = _waiting_files(self._lake)
@@ -115,12 +115,12 @@ class EventLog:
 
 
 def _waiting_files(lake: Lake) -> dict[Place, WaitingFile]:
-    """Return the files of events that wait beside the event log."""
+    """Return the waiting files beside the event log."""
     return read_waiting(lake.at(lake.event_log).parent)
 
 
 def append(lake: Lake, events: Sequence[Event]) -> None:
-    """Append ``events`` to the event log of ``lake``, creating the table when it does not exist."""
+    """Append ``events`` to the event log of ``lake``; the table is created if it does not exist."""
     from deltalake import CommitProperties, write_deltalake
 
     path, options = lake.event_log, lake.storage_options
@@ -138,26 +138,30 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
     write_deltalake(delta, events_as_arrow(events), mode="append", commit_properties=commit)
 
 
-RECENT = timedelta(days=7)  # what status, pages and alerts look back on, from the newest event on
-MAX_RECENT_ROWS = 50_000  # of them; a week of hours has a fifth of that
+RECENT = timedelta(days=7)  # how far status, pages and alerts look back from the newest event
+MAX_RECENT_ROWS = 50_000  # about how many rows they read at most; a week of hours has a fifth of that
 
 
 def read(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[EventRow]:
-    """Read the event rows in order of time.
+    """Read event rows in order of time; an empty list if nothing has been written.
 
-    since: those that ended before are left out. A length of time is counted back from the newest event in the table, so
-    that a lake that has been idle still shows its last runs; then only the newest files are read, MAX_RECENT_ROWS of
-    them. columns: those that are wanted; event_id and event_timestamp come with them.
-    equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a crash
-    let in twice is given once.
+    A row that was written twice because of a crash is returned once.
+
+    Args:
+        lake: The lake.
+        since: Only events that ended at this time or later. A timedelta is counted back from the newest event in the
+            table, so that an idle lake still shows its last runs; only the newest files are then read, with about
+            MAX_RECENT_ROWS rows.
+        columns: The columns to return; event_id and event_timestamp are always added.
+        equal: Filters column = value; None for no filter.
     """
     path = lake.event_log
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
     waiting_rows = [vars(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
-    # Read after the waiting files, because a flush may move them into the table meanwhile.
+    # The table is read after the waiting files, because a flush may move these into the table in the meantime.
     rows = _in_table(lake, path, since, known, wanted)
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
@@ -170,7 +174,7 @@ def read(
 def _in_table(
     lake: Lake, path: str, since: datetime | timedelta | None, known: Mapping[str, Any], wanted: Sequence[str]
 ) -> list[EventRow]:
-    """Read the columns ``wanted`` of rows that ended at ``since`` or later and have the values ``known``."""
+    """Read the columns ``wanted`` of rows in the table that ended at ``since`` or later and have values ``known``."""
     delta = lake.open(path)
     if delta is None:
         return []
@@ -191,7 +195,7 @@ def _in_table(
     places = [files.in_arrow(data_file(folder, name)) for name in files_holding(held, least, known)]
     if not places:
         return []
-    # Not delta-rs's dataset, which is slow to build over many files: each step adds a small one.
+    # The dataset of delta-rs is slow to build over many files, and each flush adds a small one.
     data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
     condition = reduce(and_, conditions) if conditions else None
     rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
@@ -202,7 +206,10 @@ def _in_table(
 
 
 def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Table"]:
-    """When the span before the newest event begins, and of the files ``held`` the newest, with MAX_RECENT_ROWS rows."""
+    """Return when ``span`` before the newest event begins, and the newest of the files ``held``.
+
+    These have at most MAX_RECENT_ROWS rows, but they are at least one file.
+    """
     import pyarrow.compute as pc
 
     column = "max.event_timestamp"
@@ -233,7 +240,7 @@ def files_holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[s
 def read_if_whole(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[EventRow] | None:
-    """As ``read``, but None if the event log is damaged: that must not stop a refresh."""
+    """Do the same as ``read``, but return None if the event log cannot be read: that must not stop a refresh."""
     try:
         return read(lake, since, columns, **equal)
     except Exception as error:  # whatever is wrong with it
@@ -242,9 +249,9 @@ def read_if_whole(
 
 
 def phase_of(row: EventRow) -> str:
-    """Return the phase of a step: the layer of a refresh, else the event type.
+    """Return the phase of a step: the layer of a refresh, else the event type; ``validate`` belongs to ``publish``.
 
-    An engine that computes all layers at once has a refresh without a layer.
+    The refresh of an engine that computes all layers at once has no layer; its phase is ``compute``.
     """
     phase = str((row.layer or "compute") if row.event_type == "refresh" else row.event_type)
     return "publish" if phase == "validate" else phase
@@ -260,9 +267,9 @@ def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[EventRow]]:
 
 
 def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | None, error: str) -> bool:
-    """Record a step as failed that ended without an event, as when its process was killed.
+    """Record as failed a step that ended without an event, for example because its process was killed.
 
-    Returns whether a row was written: not when the step had reported a failure itself.
+    Returns whether a row was written: it is not if the step has recorded its failure itself.
     """
     known = read(lake, run_id=log.run_id, event_type=step, layer=layer)
     if any(row.attempt == log.attempt and row.status == "failed" for row in known):

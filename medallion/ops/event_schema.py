@@ -1,4 +1,4 @@
-"""A row of the event log: its columns, the words in them, and the colours of these words in plots."""
+"""A row of the event log: its columns, their values, and the colours of these values in plots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ EventType = Literal[
     "unknown",
 ]
 Status = Literal["succeeded", "warned", "failed", "skipped"]
-WORST_FIRST: tuple[Status, ...] = ("failed", "warned", "succeeded")  # of what was done, for lists and pages
+WORST_FIRST: tuple[Status, ...] = ("failed", "warned", "succeeded")  # without skipped steps
 DID_WORK: tuple[Status, ...] = ("succeeded", "warned")
 Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
 
@@ -52,10 +52,10 @@ STATUSES: dict[Status, str] = {
 }
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
-# Colours of plots, which can be told apart on a light and on a dark page.
+# Colours for plots that can be distinguished on light and dark pages.
 _BEFORE_LAYERS = {"session": "#9aa4b2", "land": "#8fb8f5", "apply": "#2f6fde"}
-_EXTERNAL = {"push": "#8a3fbf", "compute": "#c07ee8"}  # its engine is sent changes and computes all layers at once
-_LAYER_COLOURS = ("#3b5fb0", "#e2a336", "#1fa7b8", "#b5527f", "#7a8f2a")  # in turn
+_EXTERNAL = {"push": "#8a3fbf", "compute": "#c07ee8"}  # an engine that receives changes and computes all layers
+_LAYER_COLOURS = ("#3b5fb0", "#e2a336", "#1fa7b8", "#b5527f", "#7a8f2a")  # used in turn
 _AFTER_LAYERS = {"check": "#2a9d64", "publish": "#7c66c1"}
 STATUS_COLOURS: dict[Status, str] = {
     "succeeded": "#2a9d64",
@@ -98,21 +98,21 @@ COLUMNS = {name: kind for name, (kind, _) in DESCRIPTIONS.items()}
 def phases_of(layers: Sequence[str], *, external: bool = False) -> dict[str, str]:
     """Return the phases of an hour in order, each with its colour in plots.
 
-    layers: those of the project, from the bottom up; each computed one is a phase. external: whether with the phases of
-    an engine that is not ours.
+    layers: the layers of the project, from the bottom up; each computed one is a phase. external: whether to include
+    the phases of an external engine.
     """
     colours = {layer: _LAYER_COLOURS[place % len(_LAYER_COLOURS)] for place, layer in enumerate(layers[1:])}
     return _BEFORE_LAYERS | (_EXTERNAL if external else {}) | colours | _AFTER_LAYERS
 
 
 def is_refresh_phase(phase: str) -> bool:
-    """Whether a phase of ``phase_of`` is a layer that is computed, or all of them at once: what a strategy changes."""
+    """Whether a phase of ``phase_of`` is a computed layer, or all of them at once: these depend on the strategy."""
     return phase not in EVENT_TYPES
 
 
 @dataclass(frozen=True)
 class EventRow:
-    """One row of the event log as it was read, its ``details`` as an object. DESCRIPTIONS says what a column means."""
+    """One row of the event log, with ``details`` as an object. DESCRIPTIONS has the meaning of each column."""
 
     event_id: str
     event_timestamp: datetime
@@ -135,7 +135,7 @@ class EventRow:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Self:
-        """Return the row with these ``columns``; one that was not read is an AttributeError, not an empty value."""
+        """Return the row with these ``columns``; access to a column that was not read raises AttributeError."""
         row = cls.__new__(cls)
         vars(row).update(columns)
         return row

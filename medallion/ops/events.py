@@ -1,4 +1,4 @@
-"""One row of the event log, as a value and as Arrow has it."""
+"""One row of the event log, as a value and in Arrow."""
 
 import json
 import uuid
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Event:
     """One timed step. Grain: run, attempt, event_type, layer, table_name.
 
-    seconds is wall time; cpu_seconds is the driver's and its JVM's, None where work overlapped; rows and bytes
-    come from commit metrics. details becomes JSON: error, versions, settings, notes.
+    seconds: wall time. cpu_seconds: of the driver and its JVM; None if work overlapped. Rows and bytes come from commit
+    metrics. details: becomes JSON with error, versions, settings and notes.
     """
 
     run_id: str
@@ -42,14 +42,14 @@ class Event:
 
 
 def read_event(row: Mapping[str, Any]) -> Event | None:
-    """Return the event that another version may have written as ``row``; None where it has no time.
+    """Return the event in ``row``, which another version may have written; None if it has no valid times.
 
-    Fields that this version does not have go into its details.
+    Fields that this version does not have are added to its details.
     """
     known = {f.name for f in fields(Event)}
-    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # at each reading
-    unsaid = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
-    values = unsaid | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
+    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # same each time
+    defaults = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
+    values = defaults | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
     event = Event(**values)
     if not all(isinstance(moment, datetime) and moment.tzinfo for moment in (event.started_at, event.event_timestamp)):
         return None

@@ -1,4 +1,4 @@
-"""Which tables a lake has: recorded in ``<lake>/ops/tables.json`` at load, so that no shell's settings change them."""
+"""Which tables a lake has: recorded in ``<lake>/ops/tables.json`` at load, whatever the settings of a shell are."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -18,10 +18,10 @@ EXTRAS = "extras"  # the group of tables that are declared with extra=True
 
 @dataclass(frozen=True)
 class TableRecord:
-    """What ``ops/tables.json`` holds.
+    """The content of ``ops/tables.json``.
 
-    extras: whether the lake has the tables that are declared extra. dropped: tables that a person dropped; a release
-    may come without them. project: whose it is; empty in a lake from before that was recorded.
+    extras: whether the lake has the tables that are declared extra. dropped: tables that a person dropped, so that a
+    release may lack them. project: the name of the lake's project; empty in a lake from before that was recorded.
     """
 
     extras: bool = False
@@ -30,14 +30,16 @@ class TableRecord:
 
 
 def read_record(lake: Lake) -> TableRecord | None:
-    """The record of a lake; None where there is none: it is not loaded, or was loaded before records were kept.
+    """Read the record of a lake; None if the lake is not loaded, or was loaded before records were kept.
 
-    Raises DamagedFile when the file is no such record.
+    Raises DamagedFile if the file cannot be parsed.
     """
     try:
         return files.read_record(
             _place(lake),
-            lambda found: TableRecord(bool(found["extras"]), tuple(found["dropped"]), str(found.get("project", ""))),
+            lambda content: TableRecord(
+                bool(content["extras"]), tuple(content["dropped"]), str(content.get("project", ""))
+            ),
             "",
         )
     except DamagedFile:
@@ -47,29 +49,29 @@ def read_record(lake: Lake) -> TableRecord | None:
 
 
 def write_record(lake: Lake, record: TableRecord) -> None:
-    """Record which tables ``lake`` has, whole or not at all."""
+    """Record atomically which tables ``lake`` has."""
     files.write_json(_place(lake), asdict(record))
 
 
 def infer_record(lake: Lake) -> TableRecord | None:
-    """The record of a lake that was loaded before records were kept, from its newest release; None without any."""
+    """Derive the record of a lake from before records were kept from its newest release; None if it has none."""
     release = releases.latest(lake)
     return None if release is None else TableRecord(extras=not extra_tables().isdisjoint(release.versions))
 
 
 def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
-    """The tables that ``lake`` has, whatever the settings of this process are.
+    """Return the tables that ``lake`` has, whatever the settings of this process are.
 
-    default_extras: whether extras belong to a lake that has not been loaded yet. Raises UsageError for a lake of
+    default_extras: whether a lake that has not been loaded yet has the extra tables. Raises UsageError for a lake of
     another project.
     """
     return tables_in(read_record(lake) or infer_record(lake), default_extras)
 
 
 def tables_in(record: TableRecord | None, default_extras: bool | None) -> Registry:
-    """The tables of a lake with that record; without one, ``default_extras`` decides.
+    """Return the tables of a lake with that record; without a record, ``default_extras`` decides.
 
-    Raises as ``tables_of``, and BadDeclaration where there are none.
+    Raises as ``tables_of`` does, and BadDeclaration if the project has no table.
     """
     project = find_project()
     if record is not None and record.project not in {"", project.name}:
@@ -87,16 +89,17 @@ def tables_in(record: TableRecord | None, default_extras: bool | None) -> Regist
 
 
 def tables_at_parse_time(settings: Settings) -> Registry:
-    """The tables that the DAG shows, read at every parse of its file, so without a request over the network.
+    """Return the tables that the DAG shows. It is parsed often, so no request is sent over the network.
 
-    Those of the lake's record on a disk. For a lake in a bucket, and without a record, MEDALLION_EXTRAS decides.
+    They are those in the record of a lake on a disk. For a lake in a bucket or without a record, MEDALLION_EXTRAS
+    decides.
     """
     record = None if files.in_bucket(settings.lake) else read_record(Lake.of(settings))
     return tables_in(record, settings.extras)
 
 
 def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
-    """Return the warning for a shell whose MEDALLION_EXTRAS differs from what the lake has; None where they agree."""
+    """Return a warning if MEDALLION_EXTRAS of this process differs from what the lake has; None if they agree."""
     if record is None or settings.extras in (None, record.extras):
         return None
     has, command = ("has", "--drop") if record.extras else ("does not have", "--add")
@@ -107,26 +110,29 @@ def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
 
 
 def extra_tables() -> frozenset[str]:
-    """The names of all tables that are declared extra."""
+    """Return the names of all tables that are declared extra."""
     project = find_project()
     return frozenset(project.registry(extras=True).tables) - frozenset(project.registry().tables)
 
 
 def dropped_logs(lake: Lake) -> tuple[ChangeLog, ...]:
-    """The change logs that the lake had and a person dropped: their files stay, and they may be added again."""
+    """Return the change logs that a person dropped from the lake: their files stay, and they may be added again."""
     dropped = (read_record(lake) or TableRecord()).dropped
     return tuple(log for log in find_project().registry(extras=True).logs if log.name in dropped) if dropped else ()
 
 
 def missing_tables(lake: Lake, names: Iterable[str]) -> list[str]:
-    """Tables that the newest release has and ``names`` lacks, though nobody dropped them."""
+    """Return the tables that the newest release has and ``names`` lacks, although nobody dropped them."""
     release = releases.latest(lake)
     dropped = (read_record(lake) or TableRecord()).dropped
     return sorted(set(release.versions if release else ()) - set(names) - set(dropped))
 
 
 def add_extras(lake: Lake) -> tuple[str, ...]:
-    """Record that ``lake`` has the extra tables; their names. The next hour that is refreshed builds them."""
+    """Record that ``lake`` has the extra tables, which the next hour builds; return their names.
+
+    Raises UsageError if the lake has them already, or is not loaded.
+    """
     record, extras = _known_record(lake), extra_tables()
     if record.extras:
         raise UsageError(f"lake {lake.root} has the extra tables already")
@@ -135,9 +141,9 @@ def add_extras(lake: Lake) -> tuple[str, ...]:
 
 
 def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
-    """Record that the next release comes without ``name``, a table or EXTRAS for all extra tables; their names.
+    """Record that the next release lacks ``name``, a table or EXTRAS for all extra tables; return the dropped tables.
 
-    Files stay where they are, and releases of before keep naming them. Raises as ``require_droppable``.
+    Their files stay, and earlier releases still name them. Raises as ``require_droppable`` does.
     """
     record = require_droppable(lake, name)
     if name == EXTRAS:
@@ -151,7 +157,7 @@ def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
 def require_droppable(lake: Lake, name: str) -> TableRecord:
     """Return the record of ``lake``, from which ``name``, a table or EXTRAS, can be dropped.
 
-    Raises UsageError for a table that is still declared, and for one that the newest release does not have.
+    Raises UsageError for a table that is still declared, or that the newest release does not have.
     """
     record = _known_record(lake)
     if name == EXTRAS:

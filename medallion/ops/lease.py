@@ -1,8 +1,8 @@
-"""The writer lease: a record in the lake itself that says which machine may write, until when, and under which number.
+"""The writer lease: a record in the lake itself that says which machine may write, until when, and with which number.
 
-A lease ends TTL_SECONDS after its last renewal, by the clock of the lake's storage. Its holder renews it in a thread
-and stops SAFETY_SECONDS before that, by its own clock: it measures seconds that have passed, so the clocks of two
-machines need not agree. See docs/adr/0014-writer-lease.md.
+A lease ends TTL_SECONDS after its last renewal, by the clock of the lake's storage. Its holder renews it in a thread,
+and stops writing SAFETY_SECONDS before its end. The holder measures elapsed seconds by its own clock, so the clocks of
+two machines need not agree. See docs/adr/0014-writer-lease.md.
 """
 
 import time
@@ -19,15 +19,15 @@ from medallion.storage.lake import Lake
 from medallion.storage.shared_record import Entry, SharedRecord, shared_record
 
 TTL_SECONDS = 60.0  # from the last renewal of a lease to its end
-SAFETY_SECONDS = 15.0  # before that end its holder stops: for pauses between a check and the commit that follows
+SAFETY_SECONDS = 15.0  # the holder stops so long before the end, for pauses between a check and the next commit
 RENEWALS = 4  # renewals attempted within TTL_SECONDS
 
 
 class Lease:
-    """The lease as held by this process, renewed until it is given back.
+    """The lease of this process, which is renewed until it is given back.
 
-    number: the fencing number, higher than that of every holder before. lost: called once, from a thread, when the
-    lease is lost.
+    number: the fencing number, higher than that of every former holder. lost: called once, from a thread, if the lease
+    is lost.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Lease:
             Thread(target=work, name=f"lease {self.number}", daemon=True).start()
 
     def require(self) -> None:
-        """Raise LeaseLost when the lease may have ended; asks the clock alone."""
+        """Raise LeaseLost if the lease may have ended; checks only the clock."""
         if self._ended is None and (silent := _seconds_since(self._renewed)) > TTL_SECONDS - SAFETY_SECONDS:
             self._ended = f"it could not be renewed for {silent:.0f} seconds"
         if self._ended is not None:
@@ -52,7 +52,7 @@ class Lease:
             )
 
     def confirm(self) -> None:
-        """Raise LeaseLost when the lease is not held any more; asks the store, by renewing it."""
+        """Raise LeaseLost if the lease is no longer held; checks the store by renewing the lease."""
         self.require()
         try:
             self.renew()
@@ -62,13 +62,13 @@ class Lease:
             raise LeaseLost(f"writer lease {self.number} cannot be confirmed: {error}") from error
 
     def renew(self) -> None:
-        """Extend the lease by one write. Raises LeaseLost when another has it, MedallionError without network."""
+        """Extend the lease by one write. Raises LeaseLost if somebody else has it, MedallionError without network."""
         with self._lock:
             if self._stop.is_set():
                 return
             began = _now()
             entry = self._record.swap(self._entry, self._entry.content)
-            if entry is None:  # somebody wrote: this process, by a request whose answer was lost, or another one
+            if entry is None:  # somebody wrote: another process, or this one in a request whose answer was lost
                 entry, began = self._record.read(), self._renewed
                 if entry is None or entry.content.get("owner") != self._owner or "revoked_by" in entry.content:
                     content = {} if entry is None else entry.content
@@ -78,16 +78,16 @@ class Lease:
             self._entry, self._renewed = entry, began
 
     def give_back(self) -> None:
-        """End the lease: another may have it at once."""
+        """End the lease, so that another holder can take it at once."""
         with self._lock:
             self._stop.set()
             if self._ended is None:
-                with suppress(MedallionError):  # without network it ends by itself, later
+                with suppress(MedallionError):  # without network, it ends by itself later
                     self._record.swap(self._entry, {"fence": self.number, "owner": ""})
 
     def _keep_renewed(self) -> None:
         while not self._stop.wait(TTL_SECONDS / RENEWALS):
-            with suppress(MedallionError):  # the next try, or the watch
+            with suppress(MedallionError):  # the next try may succeed, or the watch ends the lease
                 self.renew()
 
     def _watch(self) -> None:
@@ -108,11 +108,16 @@ def acquire(
     revokes: Callable[[Mapping[str, Any]], bool],
     lost: Callable[[], None],
 ) -> Lease | Mapping[str, Any]:
-    """Take the lease if it is free; else the holder that it has, as that one described itself.
+    """Take the lease if it is free and return it; else return the current holder, as it described itself.
 
-    holder: who takes it, kept in the record; describe: the same in words. may_take: whether a holder that has not given
-    it back is known to be dead. revokes: whether one that is alive has been given up for this one: it is told to stop,
-    and its lease ends by time. lost: as for Lease.
+    Args:
+        lake: The lake.
+        holder: The new holder, for the record.
+        describe: The new holder in words.
+        may_take: Whether a holder that has not given the lease back is known to be dead.
+        revokes: Whether a holder that is alive is superseded by the new one. It is then told to stop, and its lease
+            ends after TTL_SECONDS.
+        lost: As for Lease.
     """
     record, owner = lease_record(lake), uuid4().hex
     while True:
@@ -137,39 +142,39 @@ def acquire(
 
 
 def current_holder(lake: Lake) -> Mapping[str, Any] | None:
-    """Who holds the lease right now, as it described itself; None when nobody does."""
+    """Return the current holder of the lease, as it described itself; None if nobody holds it."""
     record = lease_record(lake)
     entry = record.read()
     return dict(entry.content["holder"]) if entry is not None and _is_held(entry) else None
 
 
 def lease_record(lake: Lake) -> SharedRecord:
-    """Where the lease of a lake is kept."""
+    """Return the shared record of a lake's lease."""
     return shared_record(lake.at(lake.ops("lease")))
 
 
 def _is_held(entry: Entry) -> bool:
-    """Whether somebody holds the lease, and their time has not run out.
+    """Whether somebody holds the lease and it has not expired.
 
-    A lease that was copied along with its lake runs out the same way. A copy cannot be recognised earlier: a folder's
-    inode, say, may differ at the next look or on another machine while the holder is alive.
+    A lease that was copied along with its lake expires the same way. A copy cannot be recognised earlier: for example,
+    the inode of a folder may change, or differ on another machine, while the holder is alive.
     """
     return bool(entry.content.get("owner")) and entry.age < TTL_SECONDS
 
 
 def _last_published(lake: Lake) -> int:
-    """The number in the newest release: where the record is missing or unreadable, the next one must be higher."""
+    """Return the fencing number of the newest release: if the record is missing or damaged, the next must be higher."""
     release = releases.latest(lake)
     return 0 if release is None else release.fence or 0
 
 
 def _now() -> tuple[float, float]:
-    """This moment by two clocks: the one runs on while the machine is suspended, the other when its guest is."""
+    """Return the time by two clocks: one advances while the machine is suspended, the other while its guest is."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock), time.time()
 
 
 def _seconds_since(since: tuple[float, float]) -> float:
-    """Seconds since a moment, by the clock that counted more."""
+    """Return the seconds since a time of ``_now``, by the clock that has advanced more."""
     now = _now()
     return max(now[0] - since[0], now[1] - since[1])

@@ -1,7 +1,7 @@
-"""Red hours: those at which the newest check of a layer, or of what readers have, failed.
+"""Red hours: hours whose newest check of a layer, or newest validation, failed.
 
-This is the one definition of red. It goes by the records of checks, which are written with the verdict under the
-writer lock, and not by the event log, which may be unwritable: every door finds the same hour red.
+This is the only definition of red. It uses the records of checks, which are written with the verdict under the writer
+lock, rather than the event log, which may be unwritable. So commands, DAGs and pages find the same hour red.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,16 @@ from medallion.errors import advice
 from medallion.ops.check_records import CheckRecord, Failure, read_check_records
 from medallion.storage.lake import Lake
 
-VALIDATION = "validation"  # stands for a layer in the record of the check of what readers have
+VALIDATION = "validation"  # in place of a layer, in the record of the validation of what readers have
 
 
 @dataclass(frozen=True)
 class RedHour:
     """An hour whose check failed.
 
-    hour: the earliest that may be at fault; restating from it always heals. until: the hour that Bronze was at. layer:
-    of the check, or VALIDATION. run_id, report: of that check. failures: what failed.
+    hour: the earliest hour that may be at fault; once its cause is corrected, restating from it always heals. until:
+    the hour that Bronze was at. layer: of the check, or VALIDATION. run_id, report: of that check. failures: what
+    failed.
     """
 
     hour: str
@@ -32,7 +33,7 @@ class RedHour:
 
     @classmethod
     def of(cls, record: CheckRecord) -> Self:
-        """Return the red hour that the record of a failed check tells of."""
+        """Return the red hour for the record of a failed check."""
         until = record.hour or "snapshot"
         return cls(
             min(record.suspect or until, until), until, record.layer, record.run_id, record.report, record.failures
@@ -40,25 +41,25 @@ class RedHour:
 
     @property
     def headline(self) -> str:
-        """That it is red; where any of several hours may be at fault, that they are."""
+        """Which hour is red, or which hours, if several may be at fault."""
         if self.hour == self.until:
             return f"hour {self.hour} is red"
         return f"hours {self.hour} to {self.until} are red"
 
     @property
     def sentence(self) -> str:
-        """The headline as a sentence begins."""
+        """The headline with a capital letter, to begin a sentence."""
         return self.headline[0].upper() + self.headline[1:]
 
     @property
     def cause(self) -> str:
-        """What failed, in one line: the table, what it promises, what was observed, and where its rows came from."""
+        """What failed, in one line: the table, the expectation, what was observed, and the origin of the rows."""
         origin = self.failures[0].origin if self.failures else ""
         return self.verdict + (f"; {origin}" if origin else "")
 
     @property
     def verdict(self) -> str:
-        """The cause without change files and their lines, as it may be told outside."""
+        """The cause without change files and their lines, so that it may leave the lake."""
         check = f"{self.layer} failed" if self.layer == VALIDATION else f"{self.layer} check failed"
         if not self.failures:
             return check
@@ -68,7 +69,7 @@ class RedHour:
 
     @property
     def recovery(self) -> str:
-        """What heals it, by what was at fault."""
+        """What to do to heal the hour, depending on what was at fault."""
         return advice.recover_red_hour(self.hour, self.until)
 
     def describe(self) -> str:
@@ -76,7 +77,7 @@ class RedHour:
         return self._describe(self.cause)
 
     def refuse(self, what: str) -> str:
-        """Say that ``what`` cannot be done, which hour is red and why, and how it is healed."""
+        """Say that ``what`` is refused, which hour is red and why, and how to heal it."""
         return f"{what}: {self.describe()}. {self.recovery}"
 
     def refuse_outside(self, what: str) -> str:
@@ -89,10 +90,9 @@ class RedHour:
 
 @dataclass(frozen=True)
 class UnpublishedHour:
-    """The last hour of Bronze, which readers do not have, or whose check failed.
+    """The last hour of Bronze, if it is not published or its check failed.
 
-    run_id: the run that worked on it last; empty where that is not known. red: why it is red, None where no check
-    failed.
+    run_id: the run that last worked on it; empty if unknown. red: why it is red; None if no check failed.
     """
 
     hour: str
@@ -101,10 +101,10 @@ class UnpublishedHour:
 
 
 def read_red_hour(lake: Lake, layers: Iterable[str]) -> RedHour | None:
-    """Return the first red hour of a lake with these layers; None where the newest check of each has passed.
+    """Return the first red hour of a lake with these layers; None if the newest check of each has passed.
 
-    Not that of the snapshot: its load is repeated as a whole.
+    A failed check of the snapshot does not count, because its load is repeated as a whole.
     """
     records = read_check_records(lake, (*layers, VALIDATION)).values()
     red = [RedHour.of(record) for record in records if record and record.hour and record.status == "failed"]
-    return min(red, key=lambda one: one.hour, default=None)  # of several the first layer, which the others follow from
+    return min(red, key=lambda one: one.hour, default=None)  # on a tie the first layer: others follow from it

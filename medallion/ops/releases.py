@@ -1,4 +1,4 @@
-"""Releases: the one row that makes an hour visible, naming the version of every table."""
+"""Releases: one row makes an hour visible to readers, with the version of every table."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Release:
-    """One published state of the lake. hour is None for the first, made of the snapshot alone.
+    """One published state of the lake. hour: None for the first release, of the snapshot.
 
-    versions: of each table. table_ids: which Delta table that is. commits: the identity of the commit that made the
-    version. row_counts: how many rows that version has, as its check counted them. The last three are empty for a
-    release from before they were recorded.
-    fence: the fencing number of the writer lease it was published under; None for one of before there were any.
-    newest_hour: the newest hour that this release or one before it made visible: after a roll back, later than hour.
-    restores: the release that a roll back published once more; None where there was no roll back.
+    versions: by table. table_ids: by table, the id of its Delta table. commits: by table, the identity of the commit
+    that made the version. row_counts: by table, the rows of the version as its check counted them. These last three are
+    empty in a release from before they were recorded.
+    fence: the fencing number of the writer lease under which it was published; None from before there were leases.
+    newest_hour: the newest hour that this release or an earlier one made visible; after a rollback, later than hour.
+    restores: the release that a rollback published again; None without a rollback.
     """
 
     release_id: int
@@ -47,11 +47,11 @@ class Release:
 
     @property
     def origin(self) -> int:
-        """The release that first had these contents: this one, but after a roll back."""
+        """The release that first had these contents: this one, unless it is a rollback."""
         return self.release_id if self.restores is None else self.restores
 
     def version_of(self, table: str) -> NamedVersion | None:
-        """The version of ``table`` that is published; None where the release does not have the table."""
+        """Return the published version of ``table``; None if the release does not have the table."""
         if table not in self.versions:
             return None
         table_id, commit = self.table_ids.get(table), self.commits.get(table)
@@ -60,14 +60,14 @@ class Release:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a release names.
+    """The contents of a release.
 
     Args:
         versions: Version by table.
-        table_ids: The Delta table that each is a version of; looked up if not given.
+        table_ids: The id of each Delta table; None to read them.
         row_counts: Rows by table, as their check counted them.
-        commits: The identity of the commit that made each version, where it is known.
-        restores: The release that they were the contents of; None where none was.
+        commits: The identity of the commit that made each version, if known.
+        restores: The release whose contents these are, for a rollback; else None.
     """
 
     versions: Mapping[str, int]
@@ -78,18 +78,18 @@ class Contents:
 
 
 def read_all(lake: Lake) -> list[Release]:
-    """Every release that is kept, oldest first."""
+    """Return every release that is kept, oldest first."""
     delta = lake.open(lake.releases)
     return [] if delta is None else _read(lake, state_of(delta).actions["path"])
 
 
 def latest(lake: Lake) -> Release | None:
-    """The newest release; None when nothing has been published."""
+    """Return the newest release; None if nothing has been published."""
     return remembered(lake.at(lake.releases), "newest release", lambda: read_newest(lake)[1])
 
 
 def was_published(lake: Lake, hour: str) -> bool:
-    """Whether readers have had ``hour``, also where its release was rolled back and is not kept any more."""
+    """Whether ``hour`` was ever published, even if its release was rolled back or is no longer kept."""
     newest = latest(lake)
     if newest is None or newest.newest_hour is None:
         return newest is not None and any(release.hour == hour for release in read_all(lake))
@@ -97,7 +97,7 @@ def was_published(lake: Lake, hour: str) -> bool:
 
 
 def require_release(lake: Lake, release_id: int | None) -> Release:
-    """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
+    """Return the release with that number; None for the newest. Raises UsageError, with the known ones, if missing."""
     newest = latest(lake)
     if newest is None:
         raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
@@ -110,9 +110,9 @@ def require_release(lake: Lake, release_id: int | None) -> Release:
 
 
 def require_earlier(lake: Lake, newest: Release, number: int | None) -> Release:
-    """The release to restore in place of ``newest``: of ``number``, else the one before what readers have.
+    """Return the release that a rollback from ``newest`` restores: ``number``, else the one before what readers have.
 
-    Raises UsageError when readers have it already, or it is not kept.
+    Raises UsageError if readers have it already, or it is not kept.
     """
     if number is None and newest.origin <= read_all(lake)[0].release_id:
         raise UsageError(f"readers have release {newest.origin}, and no earlier one is kept: nothing to roll back to")
@@ -123,9 +123,9 @@ def require_earlier(lake: Lake, newest: Release, number: int | None) -> Release:
 
 
 def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[str, int]:
-    """The rows of those of ``tables`` that ``release`` names, without those that cannot be read any more.
+    """Return the row counts of ``tables`` in ``release``, without tables that it lacks or that cannot be read any more.
 
-    From the release itself; of one from before they were recorded, from the logs of its tables.
+    They come from the release itself, or from the logs of its tables if it is from before they were recorded.
     """
     counts = {table: release.row_counts[table] for table in tables if table in release.row_counts}
     for version in filter(None, (release.version_of(table) for table in tables if table not in counts)):
@@ -137,21 +137,21 @@ def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[s
 def publish(
     lake: Lake, *, after: Release | None, hour: str | None, run_id: str, strategy: str, contents: Contents
 ) -> Release:
-    """Make ``contents`` the newest release, in one commit that must follow on ``after``.
+    """Publish ``contents`` as the newest release, in one commit that must follow ``after`` directly.
 
     Args:
         lake: The lake.
-        after: The newest release as it was before the versions of ``contents`` were read; None before the first.
-        hour: The hour that becomes visible; None for the snapshot alone.
+        after: The newest release before the versions of ``contents`` were read; None before the first release.
+        hour: The hour that becomes visible; None if there is only the snapshot.
         run_id: The run that publishes.
         strategy: How Silver and Gold were refreshed.
         contents: The version of each table.
 
     Raises:
-        MedallionError: Another run has published since ``after``, by however slow a margin: the commit is a
+        MedallionError: Another run has published since ``after``, even if only a moment ago: the commit is a
             compare-and-swap on the table's Delta log.
-        ChangedByOthers: Somebody else has changed releases.
-        LeaseLost: This process is not the lake's writer any more, by its lease or by the number in the newest release.
+        ChangedByOthers: Somebody else has changed the table of releases.
+        LeaseLost: This process is no longer the lake's writer, by its lease or by the number in the newest release.
     """
     from deltalake.exceptions import DeltaError
 
@@ -194,14 +194,14 @@ def _number(release: Release | None) -> int | None:
 
 
 def _newest_hour(lake: Lake, newest: Release | None) -> str | None:
-    """The newest hour that was ever published; from those that are kept, where the newest release does not say."""
+    """Return the newest hour that was ever published: from the newest release, or from all kept ones if it lacks it."""
     if newest is None or newest.newest_hour is not None:
         return newest.newest_hour if newest else None
     return max((release.hour for release in read_all(lake) if release.hour), default=None)
 
 
 def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
-    """Return the number of this process's lease. Raises LeaseLost where a newer holder has published."""
+    """Return the number of this process's lease. Raises LeaseLost if a later holder has published."""
     number = fence.confirm()
     if newest is not None and newest.fence is not None and (number or 0) < newest.fence:
         raise fence.LeaseLost(
@@ -225,20 +225,20 @@ def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
 
 
 def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:
-    """The ids of those of ``tables`` that have been written."""
+    """Return the Delta ids of ``tables``, without tables that have not been written."""
     opened = ((table, lake.open(lake.path(table))) for table in tables)
     return {table: table_id(delta) for table, delta in opened if delta is not None}
 
 
 def read_newest(lake: Lake) -> "tuple[DeltaTable | None, Release | None]":
-    """The table of releases, and the newest one: of however many there are, one file is read."""
+    """Return the table of releases, and the newest release; only the file with the newest one is read."""
     delta = lake.open(lake.releases)
     retained = [] if delta is None else _read(lake, _files_with(delta, None))
     return delta, retained[-1] if retained else None
 
 
 def _files_with(delta: "DeltaTable", release_id: int | None) -> list[str]:
-    """The data files that may have the release of that number, the newest for None, by the statistics in the log."""
+    """Return the data files that may have the release with that number, or the newest for None, by their statistics."""
     actions = state_of(delta).actions
     paths: list[str] = actions["path"]
     smallest, largest = (actions.get(f"{end}.release_id") or [None] * len(paths) for end in ("min", "max"))
@@ -250,7 +250,7 @@ def _files_with(delta: "DeltaTable", release_id: int | None) -> list[str]:
 
 
 def _read(lake: Lake, paths: Iterable[str]) -> list[Release]:
-    """The releases in these data files, oldest first."""
+    """Return the releases in these data files, oldest first."""
     import pyarrow.dataset as ds
 
     places = [files.in_arrow(data_file(lake.at(lake.releases), path)) for path in paths]

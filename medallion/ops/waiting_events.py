@@ -1,4 +1,4 @@
-"""Events that wait in files beside the event log for the next flush: written by one step, read by another version."""
+"""Files beside the event log with events for the next flush, which may be written and read by different versions."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,30 +15,30 @@ from medallion.storage.files import Place
 
 @dataclass
 class WaitingFile:
-    """What one waiting file holds: events, and lines that are none that this version can read."""
+    """The content of one waiting file: events, and lines that this version cannot read as events."""
 
     events: list[Event] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
 
 def write_waiting(folder: Place, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Leave ``rows`` in a file in ``folder``, one JSON object a line, whole or not at all."""
+    """Write ``rows`` to a new file in ``folder`` atomically, one JSON object per line."""
     text = "".join(f"{json.dumps(row, default=_encode)}\n" for row in rows)
     files.write_text(folder / f"event_log.{time_ns()}.waiting", text)
 
 
 def read_waiting(folder: Place) -> dict[Place, WaitingFile]:
-    """The waiting files in ``folder``, in the order in which they were written."""
+    """Read the waiting files in ``folder``, in the order in which they were written."""
     read: dict[Place, WaitingFile] = {}
     for file in files.glob(folder, "event_log.*.waiting"):
-        with suppress(FileNotFoundError):  # another's flush has just taken them in
+        with suppress(FileNotFoundError):  # another flush has just stored its events
             content = file.read_bytes().decode("utf-8", "backslashreplace")
             read[file] = _read_lines([line for line in content.split("\n") if line.strip()])
     return read
 
 
 def _read_lines(lines: Sequence[str]) -> WaitingFile:
-    """Tell events that the table can hold from other lines: of all together first, as is the rule."""
+    """Separate events that the table can hold from other lines; usually one check of all events together is enough."""
     rows = [_parse(line) for line in lines]
     events = [None if row is None else read_event(row) for row in rows]
     fits_together = fit_table([event for event in events if event is not None])
@@ -52,7 +52,7 @@ def _read_lines(lines: Sequence[str]) -> WaitingFile:
 
 
 def store_unreadable(file: Place, lines: Iterable[str]) -> Place:
-    """Store ``lines`` of a waiting file that are no events beside it, and return their file, which no flush reads."""
+    """Store the unreadable ``lines`` of a waiting file beside it, and return that file, which no flush reads."""
     aside = file.with_suffix(".unreadable")
     files.write_text(aside, "".join(f"{line}\n" for line in lines))
     return aside

@@ -1,9 +1,9 @@
-"""One writer: a lock that ends with its process, on this machine, and a lease in the lake, across machines.
+"""One writer per lake: a lock on this machine that ends with its process, and a lease in the lake across machines.
 
-The lock is the operating system's (flock): it goes with the process that holds it, however that ends. Its file says
-who holds it. Whoever takes it next first ends what the last holder may have left running: a JVM can outlive the Python
-process that commanded it, and must not commit after another has begun. The lease (medallion/ops/lease.py) keeps out
-the writers of other machines, which flock does not see, and gives each holder its fencing number.
+The lock is the operating system's (flock): it is released when its process ends, however that happens. Its file names
+the holder. The next holder first ends what the last one may have left running, because a JVM can outlive the Python
+process that started it, and must not commit after another writer has begun. The lease (medallion/ops/lease.py) keeps
+out writers of other machines, which flock does not see, and gives each holder its fencing number.
 """
 
 import fcntl
@@ -29,7 +29,8 @@ from medallion.storage.lake import Lake
 if TYPE_CHECKING:
     import psutil
 
-_UNNAMED_SECONDS = 1.0  # to look again at a lock that names nobody: its holder is about to write, or has just ended
+# Extra wait for a lock that names nobody: its holder is about to write its name, or has just ended.
+_UNNAMED_SECONDS = 1.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -38,10 +39,10 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass
 class Holder:
-    """Who writes to the lake: one try of one run.
+    """The writer of a lake: one try of one run.
 
-    lock: the lock file by machine and inode: who holds the same file's flock knows that this holder is dead; in the
-    copy of a lake it says nothing. processes: process ids with their start times (epoch seconds).
+    lock: the lock file by machine and inode. Whoever holds the flock of the same file knows that this holder is dead;
+    in the copy of a lake, it means nothing. processes: process ids with their start times (epoch seconds).
     """
 
     run_id: str
@@ -54,7 +55,7 @@ class Holder:
 
     @classmethod
     def parse(cls, content: Mapping[str, Any]) -> "Holder":
-        """A holder from its JSON. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        """Return a holder from its JSON. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         processes = {int(pid): float(start) for pid, start in content["processes"].items()}
         return cls(**{**content, "processes": processes})
 
@@ -63,19 +64,19 @@ class Holder:
         return f"{self.doing} of run {self.run_id} (process {pid} on {self.host}, since {self.since})"
 
     def is_superseded_by(self, other: "Holder") -> bool:
-        """Whether ``other`` is a later try of the same work: then the scheduler has given this one up."""
+        """Whether ``other`` is a later try of the same work, so that the scheduler has given this one up."""
         return (self.run_id, self.doing) == (other.run_id, other.doing) and self.attempt < other.attempt
 
 
 class WriterLock:
-    """The lock as held. ``watch`` names another process, the JVM, that writes for the holder."""
+    """The lock of this process. ``watch`` adds another process that writes for it: the JVM."""
 
     def __init__(self, descriptor: int, holder: Holder) -> None:
         self._descriptor, self._holder = descriptor, holder
         self.watch(os.getpid())
 
     def watch(self, pid: int) -> None:
-        """Record ``pid`` as writing for the holder, to be ended should the holder die or lose its lease."""
+        """Record that process ``pid`` writes for the holder; it is ended if the holder dies or loses its lease."""
         import psutil
 
         self._holder.processes[pid] = psutil.Process(pid).create_time()
@@ -86,11 +87,11 @@ class WriterLock:
 def writer_lock(
     lake: Lake, run_id: str, attempt: int, doing: str, *, wait: float, report: Callable[[str], None] = _LOGGER.info
 ) -> Iterator[WriterLock]:
-    """Hold the lake's lock and its lease for the length of the block; commits in it carry the lease's number.
+    """Hold the lake's lock and its lease for the block; commits in it have the lease's number.
 
-    wait: seconds to wait for another holder, who is named through ``report``. A holder that is an earlier try of the
-    same work is ended: on this machine at once, on another one when its lease ends. Raises MedallionError, naming the
-    holder, when it still works after that time.
+    wait: seconds to wait for another holder, which ``report`` names. A holder that is an earlier try of the same work
+    is not waited for: on this machine it is ended at once, on another machine its lease is revoked and expires. Raises
+    MedallionError, naming the holder, if it still holds the lock after that time.
     """
     path = lock_file(lake)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,10 +117,10 @@ def writer_lock(
 
 
 def current_writer(lake: Lake) -> Holder | None:
-    """Who writes to the lake right now, on this machine or another; None when nobody does."""
+    """Return the current writer of the lake, on this machine or another; None if there is none."""
     path, here = lock_file(lake), ""
     descriptor = None
-    with suppress(FileNotFoundError, PermissionError):  # of another account: the lease says who writes
+    with suppress(FileNotFoundError, PermissionError):  # another account's: the lease names the writer
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor is not None:
         try:
@@ -134,7 +135,7 @@ def current_writer(lake: Lake) -> Holder | None:
 
 
 def lock_file(lake: Lake) -> Path:
-    """The lock's file: in the lake; for one in a bucket, where this user's state is kept on this machine."""
+    """Return the lock file: in the lake, or for a lake in a bucket in this user's state folder on this machine."""
     if not in_bucket(lake.root):
         return Path(lake.root) / "ops" / "writer.lock"
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -143,13 +144,13 @@ def lock_file(lake: Lake) -> Path:
 
 
 def _identity(descriptor: int) -> str:
-    """The lock file that is open at ``descriptor``, told apart from every other one on any machine."""
+    """Return an identifier of the open lock file that is unique across machines."""
     status = os.fstat(descriptor)
     return f"{machine_id()}:{status.st_dev}:{status.st_ino}"
 
 
 def machine_id() -> str:
-    """This machine since its last start; containers on it share its kernel, and so its locks."""
+    """Return an identifier of this machine since its last start; containers on it share its kernel, so its locks."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -177,7 +178,7 @@ def _acquire(descriptor: int, me: Holder, deadline: float, wait: float, report: 
 
 
 def _acquire_lease(lake: Lake, me: Holder, deadline: float, wait: float, report: Callable[[str], None]) -> lease.Lease:
-    """Take the lease, once the holder of this machine's lock has nobody left to wait for here."""
+    """Take the lease; the lock of this machine is already held."""
     waiting = False
     while True:
         taken = lease.acquire(
@@ -211,7 +212,7 @@ def _read(descriptor: int) -> Holder | None:
     try:
         return Holder.parse(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # empty: it was given back; cut off: its writer is at it right now
+        return None  # empty: the lock was released; cut off: its holder is writing it right now
 
 
 def _write(descriptor: int, text: str) -> None:
@@ -220,7 +221,7 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def _end(holder: Holder) -> None:
-    """Kill what is left of ``holder``, and wait until it is gone."""
+    """Kill the processes of ``holder`` that are still alive, and wait until they have ended."""
     import psutil
 
     left = [process for pid, start in holder.processes.items() if (process := _alive(pid, start))]
@@ -235,7 +236,7 @@ def _end(holder: Holder) -> None:
 
 
 def _alive(pid: int, start: float) -> "psutil.Process | None":
-    """The process ``pid`` if it is still the one that started then: ids are used again."""
+    """Return the process ``pid`` if it is still the one that started at ``start``, because ids are reused."""
     import psutil
 
     if pid == os.getpid():

@@ -1,1 +1,1 @@
-"""The steps of an hour and what drives them: run, follow, maintain."""
+"""The steps of an hour, and the operations made of them: refresh, follow, maintain, erase."""

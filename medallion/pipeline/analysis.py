@@ -1,7 +1,7 @@
-"""Queries are analysed before anything is written, so a typo costs seconds and never leaves half a refresh.
+"""Analyse queries before anything is written, so that a typo costs seconds and never leaves half a refresh.
 
-The SQL is parsed first, so that an error names module, line and the nearest column; then Spark analyses it over empty
-tables. Sound definitions are recorded beside the lake, so each is analysed once.
+The SQL is parsed first, so that an error names module, line and the most similar column; then Spark analyses it over
+empty tables. Definitions that pass are recorded in the lake, so each is analysed once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +24,15 @@ MAX_NAMED = 5  # most problems that a message names
 
 
 def analyse_queries(run: Run, driver: Driver) -> None:
-    """Raise MedallionError, before the first step of a run in this process, for a query that Spark would refuse."""
+    """Raise MedallionError, before the first step of a run in this process, for a query that Spark would reject."""
     with driver.recording(run, "analyse") as log:
         require_sound_queries(driver, run, log)
 
 
 def require_sound_queries(driver: Driver, run: Run, log: EventLog) -> None:
-    """Raise MedallionError for a query of the run's tables that Spark would refuse; starts Spark where one is new.
+    """Raise MedallionError if Spark would reject a query of the run's tables; Spark is started if a query is new.
 
-    Each such table is a failed event of ``log``.
+    Each table whose query is rejected becomes a failed event of ``log``.
     """
     if not (tables := _not_analysed(driver, run)):
         return
@@ -44,7 +44,7 @@ def require_sound_queries(driver: Driver, run: Run, log: EventLog) -> None:
 def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) -> dict[str, str]:
     """Return, by table, what Spark rejects in its query or why its refresh method could give other rows.
 
-    What refresh.lock has proven is not checked again and needs no Spark.
+    Tables that are proven in refresh.lock are not checked again and need no Spark.
     """
     from medallion.pipeline.proven import proofs_of
     from medallion.spark.empty_frames import EmptyFrames
@@ -61,7 +61,7 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
             continue
         try:
             proof = proofs_of([table], nodes, lambda: driver.spark(log), known)[table.name]
-            if proof.unproven:  # a Spark Connect server shows no plans
+            if proof.unproven:  # a Spark Connect server does not expose plans
                 frames = frames or EmptyFrames(driver.spark(log), nodes)
                 frames.analyse(table)
         except MedallionError as error:
@@ -70,9 +70,9 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
 
 
 def require_known_columns(driver: Driver, run: Run, log: EventLog, tables: Iterable[Table] | None = None) -> None:
-    """Raise MedallionError for a query of the run's tables that names a column which none of its inputs has.
+    """Raise MedallionError if a query of the run's tables names a column that none of its inputs has; without Spark.
 
-    Without Spark. tables: those not analysed yet, where they are known.
+    tables: the tables that are not analysed yet, if the caller knows them.
     """
     tables = _not_analysed(driver, run) if tables is None else tables
     if not tables:

@@ -1,4 +1,4 @@
-"""The step `apply`: the landed files of an hour, decoded and merged into Bronze."""
+"""The step `apply`: decode the landed files of an hour and merge them into Bronze."""
 
 from collections.abc import Collection
 from functools import partial
@@ -30,7 +30,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         _require_turn(driver, hour, is_selection=bool(run.select))
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = _decode(driver, hour, run.settings.max_bad_lines)
-        for feed in feeds:  # a table that has the hour keeps its quarantine: its lines are not applied again
+        for feed in feeds:  # a table that has the hour keeps its quarantine: the lines are not applied again
             if feed.name in decoded and (driver.lake.applied_hour(feed.name) or "") < hour:
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
@@ -38,7 +38,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         reported = {row.table_name for row in rows or [] if row.status in DID_WORK}
 
         warnings = list(undeclared)
-        for table in driver.tables.logs:  # before their tables go on
+        for table in driver.tables.logs:  # before the hour is applied to their tables
             warnings += change_log.catch_up(partial(driver.sessions, log), driver.lake, table, hour)
 
         def work(table: Feed | ChangeLog) -> apply.Applied | None:
@@ -49,7 +49,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
                 else:
                     done = apply.apply_feed(partial(driver.sessions, log), driver.lake, table, hour, content)
                 is_lost = done is None and rows is not None and table.name not in reported
-                if is_lost and driver.lake.applied_hour(table.name) == hour:  # else its newest commit is a later one
+                if is_lost and driver.lake.applied_hour(table.name) == hour:  # else a later hour has the commit
                     done = apply.applied_before(driver.lake, table, content)
                     step.details["note"] = RECOVERED
                 _fill_applied(step, done)
@@ -83,7 +83,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
 
 
 def _decode(driver: Driver, hour: str, max_bad_lines: float) -> dict[str, Decoded]:
-    """Decode the hour, unless every table has it and its landed files are gone. Errors as for decode_hour."""
+    """Decode the hour; return nothing if every table has it and its landed files are gone. Raises as decode_hour."""
     try:
         return landing.decode_hour(driver.lake, driver.tables.feeds, hour, max_bad_lines)
     except landing.NotAsLanded:
@@ -105,9 +105,9 @@ def _fill_applied(event: Event, done: apply.Applied | None) -> None:
 
 
 def _require_turn(driver: Driver, hour: str, *, is_selection: bool) -> None:
-    """Refuse to apply ``hour`` while an earlier one is missing, red or unfinished.
+    """Refuse to apply ``hour`` while an earlier hour is missing, red or unfinished.
 
-    What Bronze has may be applied again.
+    An hour that Bronze has already may always be applied again.
     """
     lake = driver.lake
     applied = ledger.applied_hour(lake, driver.tables)
@@ -130,11 +130,11 @@ def _require_turn(driver: Driver, hour: str, *, is_selection: bool) -> None:
 
 
 def _listed_hours(driver: Driver) -> Collection[str]:
-    """Return the hours of the source's last listing; empty where the source cannot be reached."""
+    """Return the hours of the source's last listing; empty if the source cannot be reached."""
     if driver.listing is None:
         try:
             driver.listing = change_files(open_source(driver.settings), driver.tables.feeds)
-        except MedallionError as error:  # files that have landed can be applied without it
+        except MedallionError as error:  # files that have landed can be applied without the source
             driver.report(f"the order of hours is checked against landed hours alone: {error}")
             return ()
     return driver.listing.hours

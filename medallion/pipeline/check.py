@@ -1,4 +1,4 @@
-"""The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
+"""The step `check`: Great Expectations on one layer; a failed critical expectation stops the run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from medallion.checks.volumes import VolumeRules
     from medallion.ops.check_records import History
 
-MAX_SUSPECTS = 24  # hours before the failed one whose lines are searched
-EXPLAINED = 5  # failed expectations whose lines are searched for in every suspected hour
-MAX_ORIGINS = 3  # most files that are named
+MAX_SUSPECTS = 24  # most hours before the failed one whose lines are searched
+EXPLAINED = 5  # most failed expectations for which every suspected hour is searched
+MAX_ORIGINS = 3  # most origins that are named per failure
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
@@ -106,12 +106,12 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
 def _origins(
     driver: Driver, hour: str, tables: Sequence[str], records: Sequence[Mapping[str, str | None]]
 ) -> tuple[str, ...]:
-    """Say what made a table of ``hour`` fail: edited queries first, then change files. Arguments as FindOrigins has."""
+    """Say what may have made a table of ``hour`` fail: edited queries, then change files. Arguments: FindOrigins."""
     return *_edits(driver, tables[0]), *ChangeOrigins(driver.lake, hour, driver.tables).describe(tables, records)
 
 
 def _edits(driver: Driver, table: str) -> list[str]:
-    """Say which upstream queries differ from those that computed the published rows."""
+    """Say which queries of a table and its upstream tables differ from those that computed the published rows."""
     release = releases.latest(driver.lake)
     if release is None:
         return []
@@ -122,7 +122,7 @@ def _edits(driver: Driver, table: str) -> list[str]:
 def _with_failures(
     driver: Driver, record: CheckRecord, result: "CheckResult", former: CheckRecord | None
 ) -> CheckRecord:
-    """Return the record of a failed check: what failed, the first suspected hour, and its lines."""
+    """Return the record of a failed check with its failures, suspected queries and lines, and first suspected hour."""
     suspects = _suspects(driver, record, former)
     earlier = [ChangeOrigins(driver.lake, hour, driver.tables) for hour in suspects[:-1][-MAX_SUSPECTS:]]
     failures: list[Failure] = []
@@ -132,16 +132,16 @@ def _with_failures(
         looked_through = earlier if place < EXPLAINED else ()
         before = [text for origins in looked_through for text in origins.describe([table], failure.examples)]
         origins = [*dict.fromkeys((*_edits(driver, table), *before, *failure.origins))][:MAX_ORIGINS]
-        # An error of an engine may quote values, and status and notes are read outside.
+        # An engine's error may quote values, and the status and notes leave the lake.
         observed = "it could not be judged" if failure.error else failure.observed
         failures.append(Failure(table, failure.meaning, observed, "; ".join(origins)))
     return replace(record, failures=tuple(failures), suspect=suspects[0] if suspects else None)
 
 
 def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -> list[str]:
-    """Return the hours that may have made a check fail, oldest first: those since the layer last passed one.
+    """Return the hours that may have made a check fail, oldest first: those since the layer last passed.
 
-    For a restatement these are all its hours: the source's files may have changed since.
+    In a restatement these are at least all its hours, because the files of the source may have changed.
     """
     hour = record.hour
     if hour is None:
@@ -158,13 +158,13 @@ def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -
 
 
 def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "dict[str, VolumeRules]":
-    """Return the rules for the row counts of a layer: dropped rows always, other tables from the first release on."""
+    """Return the volume rules for the tables of a layer: for dropped rows always, for row counts after a release."""
     from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, VolumeRules, earlier_measures
 
     release = releases.latest(driver.lake)
     restated = read_restatement(driver.lake)
     if restated is not None and restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):
-        release = None  # of a later hour: nothing is published before that hour is reached again
+        release = None  # it is of a later hour, which the restatement has not reached yet
     tables = {table.name: table for table in driver.tables.layer(layer)}
     erasing = read_plan(driver.lake) is not None
     before = releases.row_counts_of(driver.lake, release, tables) if release else {}
@@ -185,15 +185,16 @@ def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "
 
 
 def _declared(table: Node) -> tuple[str, ...] | None:
-    """Return the columns that checks see of a table: for Bronze the declared ones, whatever its files have."""
+    """Return the columns that checks see of a table: for Bronze the declared ones; None for all."""
     return None if isinstance(table, Table) else tuple(column.name for column in table.columns)
 
 
 def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | None":
-    """Return the former check from which changed rows are checked; None where whole tables are checked.
+    """Return the former check from which changed rows are checked; None if whole tables must be checked.
 
-    It has passed, and its tables are those of the newest release: after a roll back, or a run that did not publish, it
-    says nothing about the published rows. After a full refresh or a restatement whole tables are checked.
+    Only its tables that are the same in the newest release count: after a rollback, or a run that did not publish, the
+    former check says nothing about the published rows. Whole tables are checked if the former check failed, in a full
+    refresh, and in a restatement.
     """
     from medallion.checks.by_change import Basis
 
@@ -212,7 +213,7 @@ def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | Non
 
 
 def _record(result: "CheckResult", hour: str | None, report: str, commits: Mapping[str, str | None]) -> CheckRecord:
-    """Build the record of a check that publishing needs. commits: the identity of each table's commit."""
+    """Build the record of a check, which publishing needs. commits: the identity of each table's commit."""
     tables = {
         name: CheckedTable(version, result.table_ids[name], result.rows[name], commits[name])
         for name, version in result.versions.items()

@@ -1,7 +1,7 @@
 """Compare full with incremental on a project's own tables: the same hours of its source, on two copies of its lake.
 
-Both take turns in one JVM, so that neither gets a colder one. Only hours with equal rows count. The lake itself is not
-changed.
+Both take turns in one JVM, so that neither runs in a colder one. An hour counts only if its rows are equal. The lake
+itself is not changed.
 """
 
 import shutil
@@ -35,7 +35,7 @@ STRATEGIES = ("full", "incremental")
 
 @dataclass(frozen=True)
 class ComparedHour:
-    """An hour that was refreshed both ways, to the same rows. counts: whether it comes after the warm-up."""
+    """An hour that was refreshed with both strategies, with the same rows. counts: whether it is after the warm-up."""
 
     hour: str
     figures: Mapping[str, RunFigures]
@@ -44,10 +44,10 @@ class ComparedHour:
 
 @dataclass(frozen=True)
 class Saving:
-    """What incremental needs of what full needs, in medians over the hours that count.
+    """The cost of incremental relative to full, in medians over the hours that count.
 
-    seconds, cpu: ratios, of the computed layers' wall seconds and of the whole hour's CPU seconds. cpu_hours: by
-    strategy, the core-hours of an hour.
+    hours: how many count. seconds: the ratio of wall seconds of the computed layers. cpu: the ratio of CPU time of the
+    whole hour. cpu_hours: by strategy, the core-hours of an hour.
     """
 
     hours: int
@@ -60,9 +60,9 @@ class Saving:
 class Comparison:
     """What is compared.
 
-    settings: name the lake and the source. hours: how many count. warm_up: those before them, of which there is one at
-    least: the first one compiles, and builds what an incremental refresh keeps. anew: whether the snapshot is loaded,
-    and the source's first hours taken, instead of a copy of the lake.
+    settings: name the lake and the source. hours: the number of hours that count. warm_up: the number of hours before
+    them, at least one: the first hour compiles code and builds incremental state. anew: whether to load the snapshot
+    and use the first hours of the source, instead of copying the lake.
     """
 
     settings: Settings
@@ -75,13 +75,13 @@ class Comparison:
 
         Args:
             work: An empty folder for the copies.
-            advance: Called with what is under way.
+            advance: Called with the current action, its number, and the number of actions.
 
         Raises:
             UsageError: The lake cannot be copied, or fewer hours are pending.
             MedallionError: An hour failed, or rows differ.
         """
-        total = 1 + (self.hours + self.warm_up) * len(STRATEGIES)  # the first is making the copies
+        total = 1 + (self.hours + self.warm_up) * len(STRATEGIES)  # the first action makes the copies
         if in_bucket(self.settings.lake) and not self.anew:
             raise UsageError(
                 f"{self.settings.lake} is in a bucket, and is not copied: give --anew, which loads the snapshot into a"
@@ -93,7 +93,7 @@ class Comparison:
             self._require_hours(self.settings)  # before anything is copied
             _copy_lake(self.settings, [of.lake for of in own])
         spark = spark_session(own[0])
-        with ExitStack() as opened:  # its end is that of the session
+        with ExitStack() as opened:  # the drivers, and with them the session, end with this block
             full = _opened(opened, own[0], spark)
             if self.anew:
                 operations.load(Run(own[0], None, "load"), full)
@@ -121,7 +121,7 @@ class Comparison:
 
 
 def saving(compared: Sequence[ComparedHour]) -> Saving:
-    """Sum up the hours of a comparison that count, of which there is one at least."""
+    """Summarise the hours of a comparison that count; there must be at least one."""
     measured = [hour.figures for hour in compared if hour.counts]
     seconds = [of["incremental"].refresh_seconds / max(of["full"].refresh_seconds, 1e-3) for of in measured]
     cpu = {strategy: median(of[strategy].cpu_hours for of in measured) for strategy in STRATEGIES}
@@ -138,7 +138,7 @@ def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
 
 
 def _copy(lake: Lake, target: str) -> None:
-    """Copy a lake without what says who writes to it: a writer of the copy would wait for that one."""
+    """Copy a lake without its writer lock and lease: a writer of the copy would wait for their holder."""
     own = Path(lake.root, "ops")  # elsewhere a table may be called lease
 
     def of_writer(folder: str, _: list[str]) -> set[str]:

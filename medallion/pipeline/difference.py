@@ -1,4 +1,4 @@
-"""Which rows a restatement has changed, in words."""
+"""Report which rows differ between two releases, after a restatement or a rebuild."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from medallion.pipeline.driver import Driver
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.named_versions import open_named
 
-DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
+DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # largest table that is compared row by row
 
 
 def report_difference(driver: Driver, before: Release, after: Release) -> None:
-    """Report which tables differ, row by row; for a large table, only the command that compares it."""
+    """Report for each table that differs how many rows do; for a large table, only the command that compares it."""
     by_table = f"medallion release diff {before.release_id} {after.release_id} --table"
     small = {table.name: table for table in driver.tables if _is_small(driver.lake, table.name, before, after)}
     for table in filter(None, diff(driver.lake, before, after, replace(driver.tables, tables=small))):
@@ -30,6 +30,6 @@ def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
         return True
     try:
         states = [state_of(open_named(lake, version)) for version in versions if version]
-    except MedallionError:  # it was rebuilt since, and what was there is gone
+    except MedallionError:  # it was rebuilt since, and the former version is gone
         return False
     return all(state.rows <= DIFF_MAX_ROWS and state.bytes <= DIFF_MAX_BYTES for state in states)

@@ -1,4 +1,4 @@
-"""What the steps of one process share."""
+"""The state that the steps of one process share."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -46,8 +46,8 @@ _LOGGER = logging.getLogger(__name__)
 class Driver:
     """The state that the steps of one process share: lake, tables, and one Spark session, started on first use.
 
-    project: the one that its door has entered; threads of a step do not look it up. strategies: how a table may be
-    refreshed, by the name that a run asks for.
+    project: the project of this process; threads of a step do not look it up again. strategies: the strategies that a
+    run may request, by name.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class Driver:
         if warning := disagreement(settings, self._record):
             report(warning)
         self.cpu = CpuClock()
-        self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
-        self.costs = RecentCosts(self.lake)  # before what is written while this process is the lake's writer
+        self.listing: Listing | None = None  # of the source, while this process is the lake's writer
+        self.costs = RecentCosts(self.lake)  # as they were when this process became the lake's writer
         self._lock: WriterLock | None = None
         self._may_renew = True
-        self._spent = 0.0  # CPU seconds of this process before the present JVM
-        self._short = ""  # resource that the former JVM was short of
+        self._spent = 0.0  # CPU seconds of this process before the current JVM
+        self._short = ""  # the resource that the former JVM was short of
         self._proven: dict[str, tuple[Table, ...]] = {}
         self._proofs: dict[str, Proof] = {}
         self._derived: Registry | None = None  # the tables, once each has a method
@@ -80,7 +80,7 @@ class Driver:
         self._starting = Lock()
 
     def strategy_of(self, run: Run) -> Strategy:
-        """Return the strategy that ``run`` asks for. Raises UsageError when there is none of that name."""
+        """Return the strategy that ``run`` requests. Raises UsageError if there is none of that name."""
         try:
             return self._strategies[run.strategy]
         except KeyError:
@@ -92,7 +92,7 @@ class Driver:
         """Hold the writer lock of the lake for the block; an inner block takes no second lock.
 
         Raises UsageError for an unknown strategy, before anything is written; MedallionError, naming the other writer,
-        when it is still at work after MEDALLION_LOCK_WAIT seconds.
+        if that still holds the lock after MEDALLION_LOCK_WAIT seconds.
         """
         self.strategy_of(run)
         if self._lock is not None:
@@ -112,14 +112,14 @@ class Driver:
                 self._log(run).flush()
 
     def record_tables(self) -> None:
-        """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
+        """Record, while the lake is loaded, that it has the tables that the settings of this process request."""
         former, self._record = self._record, TableRecord(bool(self.settings.extras), project=self.project.name)
         write_record(self.lake, self._record)
         if former not in (None, self._record):  # a failed load may have begun with other settings
             self.tables = tables_in(self._record, self.settings.extras)
 
     def _follow_record(self) -> None:
-        """Use what another process has recorded since; write the record for a lake that is older than records."""
+        """Use what another process has recorded since; write a record for a lake from before these were kept."""
         record = read_record(self.lake)
         if record is None and (record := infer_record(self.lake)) is not None:
             record = replace(record, project=self.project.name)
@@ -130,12 +130,14 @@ class Driver:
             self.tables = tables_in(record, self.settings.extras)
 
     def require_proven_tables(self, layer: str, run: Run, log: EventLog) -> None:
-        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, with
-        an expectation of which changed rows do not prove what it declares, or with a personal column that it forbids.
+        """Raise MedallionError for a table of ``layer`` that cannot be refreshed and checked as it is declared.
 
-        Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
-        And for one layer, as each is refreshed by a process of its own. A strategy that is not the engine's own goes by
-        no proof.
+        Its refresh method could give other rows than its query, an expectation cannot be judged by the changed rows
+        that it declares, or it has a personal column although it forbids them.
+
+        This is not checked when the registry is built, which the DAG does at each parse, because reading SQL takes ten
+        times as long. It is checked per layer, because in a DAG each layer is refreshed by its own process. Custom
+        strategies need no proof of the refresh method.
         """
         problems = self.derive_methods(log) if self.strategy_of(run) in ENGINE_STRATEGIES.values() else {}
         if wrong := [problems[table.name] for table in self.tables.queries(layer) if table.name in problems]:
@@ -154,8 +156,10 @@ class Driver:
             self._proven[layer] = tables
 
     def derive_methods(self, log: EventLog) -> Mapping[str, str]:
-        """Derive how the tables are refreshed that have changed since refresh.lock was written; by table, why that
-        cannot be done."""
+        """Derive the methods of tables that have changed since refresh.lock was written.
+
+        Returns why this is not possible, by table.
+        """
         if self.tables is not self._derived:
             from medallion.pipeline.proven import with_derived
 
@@ -164,11 +168,11 @@ class Driver:
         return self._problems
 
     def locked_proofs(self) -> Mapping[str, Proof]:
-        """Return what the project's refresh.lock has proven. Raises MedallionError where it was edited."""
+        """Return the proofs in the project's refresh.lock. Raises MedallionError if that was edited."""
         return read_lock(self.project.root / NAME).proofs
 
     def proof_of(self, table: Table) -> Proof:
-        """Return the proof that the refresh of ``table`` relies on; a custom strategy has it proven here."""
+        """Return the proof that the refresh of ``table`` relies on; for a custom strategy it is proven here."""
         if table.name not in self._proofs:
             from medallion.pipeline.proven import proofs_of
 
@@ -177,9 +181,9 @@ class Driver:
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:
-        """Hold the writer lock and yield the event log; its events are stored even if the block fails.
+        """Hold the writer lock and yield the event log, whose events are stored even if the block fails.
 
-        Only the outermost block commits them to the table: an hour in one process is one commit.
+        Only the outermost block commits them to the table, so an hour in one process is one commit.
         """
         with self.writing(run, doing):
             log = self._log(run)
@@ -192,7 +196,7 @@ class Driver:
                 log.write_waiting()
 
     def _record_repairs(self, log: EventLog) -> None:
-        """Add an event for each log of a table that was repaired when it was opened."""
+        """Add an event for each table whose log was repaired when it was opened."""
         names = {str(self.lake.folder(table.name)): table.name for table in self.tables}
         for folder, note in take_repairs():
             self.report(note)
@@ -236,15 +240,15 @@ class Driver:
         return self._sessions
 
     def use(self, spark: "SparkSession") -> None:
-        """Use an existing session, which another one has started and will end."""
+        """Use an existing session, which somebody else has started and will end."""
         self._may_renew = False
         self._sessions = Sessions(spark)
         self.cpu.watch(spark)
 
     def renew_if_short(self) -> None:
-        """Between two hours, leave a JVM that is short of a resource.
+        """Stop using a JVM that is short of a resource; call this between two hours.
 
-        The next step starts another, or attaches to another warm Spark, and its start event says why.
+        The next step starts another JVM, or attaches to another warm Spark, and the event of that start says why.
         """
         if not self._may_renew or not (short := shortage_of(self.cpu.process)):
             return
@@ -258,7 +262,7 @@ class Driver:
         self._spent = process_time()
 
     def _note_usage(self, log: EventLog) -> None:
-        """Have the step that has just ended say in its event how full the JVM is."""
+        """Add the usage of the JVM to the event of the step that has just ended."""
         steps = [event for event in log.pending if event.table_name is None]
         if steps and "_sessions" in vars(self) and self.cpu.process is not None:
             with suppress(Unasked):
@@ -280,7 +284,7 @@ class Driver:
 def open_driver(
     settings: Settings, report: Report = _LOGGER.info, strategies: Strategies = ENGINE_STRATEGIES
 ) -> Iterator[Driver]:
-    """Yield what the steps of one process share; the Spark sessions that they started end with the block."""
+    """Yield a driver; the Spark sessions that its steps start end with the block."""
     driver = Driver(settings, report, strategies)
     try:
         yield driver

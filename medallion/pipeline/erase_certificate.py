@@ -1,4 +1,4 @@
-"""The certificate of an erasure: what went and what was left outside, as JSON and as a page. It names nobody."""
+"""The certificate of an erasure, as JSON and as a page: what was removed, and what it cannot reach. It names nobody."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -17,9 +17,10 @@ from medallion.storage.lake import Lake
 class Erased:
     """What an erasure has done.
 
-    rows: by table of Bronze. tables: whose history ended. releases: that were dropped. lines: in quarantine. events:
-    whose details went. files: landed files, corrections and reports that were rewritten or removed. removed: files of
-    tables. left: what is in the lake and was not reached, by name. release_id: the release that readers have now.
+    rows: erased rows, by table of Bronze. tables: the tables whose history was removed. releases: the dropped releases.
+    lines: lines deleted from quarantine. events: events whose details were removed. files: other files that were
+    rewritten or removed, such as landed files, corrections and reports. removed: removed files of tables. left: paths
+    of files in the lake that still have a person. release_id: the release that readers have now.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class Erased:
 
 
 def write_certificate(lake: Lake, plan: Plan, done: Erased, source: str) -> Place:
-    """Write the certificate, replacing that of an attempt that was cut short; return its page."""
+    """Write the certificate, which replaces that of an attempt that was cut short; return its page."""
     known = Registered(lake).read()
     content = {
         "erasure": plan.erasure_id,
@@ -68,7 +69,7 @@ def _shown(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outside(lake: Lake, source: str) -> list[str]:
-    """What no erasure of a lake reaches."""
+    """Return what no erasure of a lake can reach."""
     outside = [
         f"the source's own files, in {source}",
         "copies of the lake and of its tables, backups, and files of views that medallion catalog wrote elsewhere:"

@@ -1,4 +1,4 @@
-"""What tells of persons beside the tables: landed lines, corrected ones, rejected ones, events, reports, kept state."""
+"""Erase persons outside of the tables: in landed, corrected and rejected lines, events, reports and kept state."""
 
 import json
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
-ERASED = "erased"  # stands where a text was
+ERASED = "erased"  # in place of a removed text
 
 
 def clean_landed(driver: Driver, feed: Feed, hour: str, plan: Plan) -> None:
-    """Rewrite the landed file of a feed and an hour; its manifest says so first, so that both agree after a crash."""
+    """Rewrite the landed file of a feed and an hour; the manifest is written first, so that a crash can be repaired."""
     lake = driver.lake
     place = lake.landing / feed.topic / f"{hour}.json"
     if (manifest := read_manifest(lake, hour)) is None or feed.topic not in manifest.files:
-        place.unlink()  # of a landing that was cut short: the hour lands again
+        place.unlink()  # left by a landing that was cut short: the hour lands again
         return
 
     def record(cleaned: Landed, lines: int) -> None:
@@ -43,14 +43,14 @@ def clean_landed(driver: Driver, feed: Feed, hour: str, plan: Plan) -> None:
 
 
 def clean_corrections(place: Place, feed: Feed, plan: Plan) -> None:
-    """Rewrite corrected lines; a dropped one is left out, as the line in its place is."""
+    """Rewrite corrected lines; a dropped line becomes empty, so that the line that it replaces is skipped."""
     cleaner, content = _cleaner(feed, plan), files.read_json(place) or {}
     lines = {number: cleaner.clean_text(raw) for number, raw in content.get("lines", {}).items()}
     files.write_json(place, content | {"lines": {number: raw or "" for number, raw in lines.items()}})
 
 
 def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
-    """Delete the lines of a feed in quarantine that tell of a person; how many."""
+    """Delete the lines of a feed in quarantine that are about a person, and return their number."""
     delta = lake.open(lake.quarantine(feed.topic))
     if delta is None:
         return 0
@@ -58,10 +58,10 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
     columns = ["hour", "line_number", "raw", "reason", "file"]
     for batch in delta.to_pyarrow_dataset().to_batches(columns=columns, batch_size=4_096):
         for row in batch.to_pylist():
-            told = (
+            is_about_person = (
                 person.is_in(row["raw"]) or person.is_in(row["reason"]) or cleaner.clean_text(row["raw"]) != row["raw"]
             )
-            if told:
+            if is_about_person:
                 lines.setdefault(row["hour"], []).append(row["line_number"])
     for hour, numbers in lines.items():
         text = hour.replace("'", "''")
@@ -71,34 +71,36 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
 
 
 def clean_events(lake: Lake, person: Person) -> int:
-    """Take the details out of events that tell of a person, those that wait too; how many."""
+    """Remove the details of events that name a person, in the table and in waiting files; return their number."""
     delta, changed = lake.open(lake.event_log), 0
     if delta is not None:
-        found = set[str]()
+        event_ids = set[str]()
         for batch in delta.to_pyarrow_dataset().to_batches(columns=["event_id", "details"], batch_size=4_096):
-            found |= {row["event_id"] for row in batch.to_pylist() if row["details"] and person.is_in(row["details"])}
-        if found:
-            ids = ", ".join("'" + number.replace("'", "''") + "'" for number in sorted(found))
+            event_ids |= {
+                row["event_id"] for row in batch.to_pylist() if row["details"] and person.is_in(row["details"])
+            }
+        if event_ids:
+            ids = ", ".join("'" + number.replace("'", "''") + "'" for number in sorted(event_ids))
             note = json.dumps({"note": ERASED})
             delta.update(
                 updates={"details": f"'{note}'"},
                 predicate=f"event_id IN ({ids})",
                 commit_properties=properties(upon=delta),
             )
-        changed += len(found)
+        changed += len(event_ids)
     for place in files.glob(lake.at(lake.ops("")), "event_log.*.waiting"):
         rows = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines() if line.strip()]
-        told = [row for row in rows if person.is_in(json.dumps(row))]
-        for row in told:
+        rows_about_person = [row for row in rows if person.is_in(json.dumps(row))]
+        for row in rows_about_person:
             row["details"] = json.dumps({"note": ERASED})
-        if told:
+        if rows_about_person:
             files.write_text(place, "".join(f"{json.dumps(row)}\n" for row in rows))
-        changed += len(told)
+        changed += len(rows_about_person)
     return changed
 
 
 def clean_check_records(driver: Driver, person: Person) -> None:
-    """Take what failed checks have quoted out of their records."""
+    """Remove what records of failed checks quote, if that names a person."""
     for record in read_check_records(driver.lake, (*driver.tables.layers, "validation")).values():
         if record is not None and any(person.is_in(f"{f.observed} {f.origin}") for f in record.failures):
             failures = tuple(replace(failure, observed=ERASED, origin="") for failure in record.failures)
@@ -106,10 +108,10 @@ def clean_check_records(driver: Driver, person: Person) -> None:
 
 
 def remove_kept_state(driver: Driver) -> list[str]:
-    """Remove what is kept of relations that follow, over whatever tables, from a feed about persons; say where it was.
+    """Remove the kept state of relations that are computed, directly or not, from a feed about persons; return paths.
 
-    A value stays in such a log of differences when the rows of it are gone, and its columns bear no names by which a
-    person could be found. The next refresh builds it again.
+    A value stays in such a log of differences after its rows are deleted, and its columns have no names by which a
+    person could be found. The next refresh rebuilds the state.
     """
     about_persons = {feed.name for feed in driver.tables.feeds if feed.subject}
     about_persons |= {log.name for log in driver.tables.logs if log.of in about_persons}
@@ -126,7 +128,7 @@ def remove_kept_state(driver: Driver) -> list[str]:
 
 
 def remove_reports(lake: Lake, finds: Iterable[Place]) -> int:
-    """Remove pages and results of checks that quote a person, and rewrite the index; how many files."""
+    """Remove pages and results of checks that quote a person, rewrite the index, and return the number of files."""
     gone = 0
     for place in finds:
         twins = (place, place.with_suffix(".json"), place.with_suffix(".html"))

@@ -1,4 +1,4 @@
-"""What erasing persons would do: rows, releases, files and bytes, and what it cannot reach. Nothing is changed."""
+"""Forecast what erasing persons would do: rows, releases, files and bytes, and what it cannot reach. Read-only."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ from medallion.storage.lake import Lake
 class Forecast:
     """What would be done.
 
-    rows: by table. files, bytes: rewritten or removed. outside: files that are not the lake's.
+    rows: rows about the persons, by table. releases: the releases that would be dropped. files, bytes: to be rewritten
+    or removed. outside: files of the source.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class Forecast:
     outside: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people."""
+        """Yield the lines that ``medallion erase --dry-run`` prints."""
         yield from (f"{table}: {counted(rows, 'row')}" for table, rows in self.rows.items())
         if not self.rows:
             yield "no table has a row about them"
@@ -44,17 +45,17 @@ class Forecast:
 
 
 def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Collection[str], source: str) -> Forecast:
-    """Say what erasing ``subjects`` would do. Arguments and errors as for ``erase``."""
+    """Return what erasing ``subjects`` would do. Arguments and errors as for ``erase``; source: the source's place."""
     known = parse_subjects(tables, subjects)
     plan = Plan("", "", tuple(known), names_of_subjects(tables), tuple(values))
-    found = find_rows(lake, tables, known)
-    plan = plan.with_found(found.texts, found.keys)
+    person_rows = find_rows(lake, tables, known)
+    plan = plan.with_found(person_rows.texts, person_rows.keys)
     finds = search(lake, tables, plan)
     by_folder = {str(lake.folder(table.name)): table.name for table in tables}
     tainted = [by_folder[folder] for folder in finds.tables if folder in by_folder]
     places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
     return Forecast(
-        {name: count for name, count in (found.rows | _computed_rows(lake, tables, known)).items() if count},
+        {name: count for name, count in (person_rows.rows | _computed_rows(lake, tables, known)).items() if count},
         releases_naming(lake, tainted),
         len(places),
         sum(place.stat().st_size for place in places),
@@ -63,7 +64,7 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
 
 
 def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dict[str, int]:
-    """By computed table, the rows that name one of them."""
+    """Return, by computed table, how many rows name one of the subjects."""
     import pyarrow as pa
 
     counts: dict[str, int] = {}
@@ -82,7 +83,7 @@ def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dic
 
 
 def _at_source(source: str, person: Person) -> list[str]:
-    """The source's own files that tell of them; of a bucket, that they are not looked through."""
+    """Return the files of the source that name the persons; for a bucket, a note that it is not searched."""
     if in_bucket(source):
         return [f"{source}: a bucket, which is not looked through"]
     places: list[Place] = [*every_file(Path(source))] if Path(source).is_dir() else []

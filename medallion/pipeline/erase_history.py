@@ -1,6 +1,6 @@
-"""The end of a table's history: a commit that says its metadata again, a checkpoint, and nothing of before.
+"""End a table's history: a commit that repeats its metadata, a checkpoint, then removal of everything before.
 
-Readers keep a release all along: the new versions are published before the old ones go.
+Readers have a release at all times: the new versions are published before the old ones are removed.
 """
 
 import json
@@ -27,13 +27,13 @@ from medallion.storage.table_features import require_writable_here
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_ANY_SHARE = 1e-12  # of a file's rows that are marked as deleted: those of a person may be among them
-_ENTRY = re.compile(r"\.?(\d{20})\..+")  # of a log, with the checksums beside it
+_ANY_SHARE = 1e-12  # share of deleted rows from which files are purged: any, since one may be a person's
+_ENTRY = re.compile(r"\.?(\d{20})\..+")  # a file of a log, or a checksum beside it
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A table whose newest version has the rows of ``before``, and needs nothing of it."""
+    """A table whose version ``version`` has the rows of version ``before``, and needs none of its files."""
 
     path: str
     before: int
@@ -43,7 +43,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class Removed:
-    """What went with the history of tables: files, and their bytes."""
+    """Files removed with the history of tables: their number, and their bytes."""
 
     files: int = 0
     bytes: int = 0
@@ -53,10 +53,11 @@ class Removed:
 
 
 def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
-    """Give each table whose history is to end, and each that reads one, a version that needs nothing of before.
+    """Seal each table whose history is to end, and each that reads one: give it a version that needs no former one.
 
-    tainted: names of tables, and of aggregate states and other tables of the lake by their path. By name or path, what
-    was sealed, inputs first.
+    tainted: the names of tables; the paths of aggregate states and other tables of the lake.
+
+    Returns what was sealed, by name or path, inputs first.
     """
     lake, sealed = driver.lake, dict[str, Sealed]()
     for table in driver.tables:
@@ -75,10 +76,10 @@ def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
 def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sealed:
     delta = lake.opened(path)
     require_writable_here(name, path, delta)
-    found, before = provenance(lake.at(path), delta.version()), delta.version()
-    if found.changes and not path.endswith("/event_log"):
-        raise ChangedByOthers(f"{name} was changed by somebody else: {found.describe()}; its history stays")
-    origin = _with_inputs(found.origin, sealed)
+    lineage, before = provenance(lake.at(path), delta.version()), delta.version()
+    if lineage.changes and not path.endswith("/event_log"):
+        raise ChangedByOthers(f"{name} was changed by somebody else: {lineage.describe()}; its history stays")
+    origin = _with_inputs(lineage.origin, sealed)
     metadata = json.dumps(origin) if origin else None
     while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
         pass
@@ -90,7 +91,7 @@ def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sea
 
 
 def _with_inputs(origin: Mapping[str, Any], sealed: Mapping[str, Sealed]) -> dict[str, Any]:
-    """The metadata of a table's rows, with the versions of its inputs that have the same rows and will be kept."""
+    """Return the metadata of a table's rows with the sealed versions of its inputs, which have the same rows."""
     known = dict(origin)
     moved = {name: sealed[name] for name, at in origin.get("inputs", {}).items() if _is_sealed(sealed, name, at)}
     if moved:
@@ -105,7 +106,7 @@ def _is_sealed(sealed: Mapping[str, Sealed], name: str, version: int) -> bool:
 
 
 def publish_sealed(driver: Driver, run: Run, sealed: Mapping[str, Sealed]) -> releases.Release:
-    """Publish the sealed versions in place of those with the same rows, and have the records of checks name them."""
+    """Publish the sealed versions in place of those with the same rows, and update the records of checks to them."""
     lake, last = driver.lake, releases.require_release(driver.lake, None)
     own = {name: table for name, table in sealed.items() if name in last.versions}
     for record in read_check_records(lake, driver.tables.layers).values():
@@ -133,12 +134,12 @@ def _as_sealed(checked: CheckedTable, sealed: Sealed | None) -> CheckedTable:
 
 
 def releases_naming(lake: Lake, tainted: Collection[str]) -> list[int]:
-    """The releases that name a table whose history ends."""
+    """Return the ids of the releases that name a table whose history ends."""
     return [release.release_id for release in releases.read_all(lake) if {*tainted} & release.versions.keys()]
 
 
 def drop_releases(lake: Lake, numbers: Collection[int]) -> None:
-    """Have readers no longer see these releases, in one commit."""
+    """Delete these releases in one commit, so that readers no longer see them."""
     if numbers:
         delta = lake.opened(lake.releases)
         condition = f"release_id IN ({', '.join(map(str, sorted(numbers)))})"
@@ -146,7 +147,7 @@ def drop_releases(lake: Lake, numbers: Collection[int]) -> None:
 
 
 def cut_history(lake: Lake, table: Sealed) -> Removed:
-    """Remove every file of a sealed table that its newest version does not read, and the log of before."""
+    """Remove every file of a sealed table that its newest version does not read, and the log before that version."""
     folder, delta = lake.at(table.path), lake.opened(table.path)
     if delta.version() < table.version:
         raise MedallionError(f"{table.path} went back to version {delta.version()}: nothing of it was removed")

@@ -1,7 +1,7 @@
-"""What an unfinished erasure still has to do: ``<lake>/ops/erasure/plan.json``, which its owner alone may read.
+"""The plan of an unfinished erasure: ``<lake>/ops/erasure/plan.json``, which only its owner may read.
 
-It is the one place that names persons in clear, because a line that is no record can be known by a text alone. It is
-removed with the last step.
+It is the only place that names persons in clear, because a line that is no record can be recognised only by a text. It
+is removed in the last step.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,9 @@ from medallion.storage.lake import Lake
 class Plan:
     """An erasure under way.
 
-    erasure_id: names its certificate. subjects: whom. texts: what is theirs alone. columns: that hold subjects. keys:
-    by feed, of rows of theirs that others are about. rows: by table, how many were deleted or blanked.
+    erasure_id: the name of its certificate. subjects: the persons. columns: the columns that hold subjects. texts:
+    texts that identify only these persons. keys: by feed to which the subject of another feed refers, the keys of their
+    rows. rows: by table, how many rows were deleted or blanked.
     """
 
     erasure_id: str
@@ -35,11 +36,11 @@ class Plan:
 
     @property
     def person(self) -> Person:
-        """Whom to look for."""
+        """The persons to search for."""
         return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts))
 
     def with_found(self, texts: set[str], keys: Mapping[str, set[Any]]) -> "Plan":
-        """The same, knowing more of what is theirs."""
+        """Return the plan with further texts, and with these keys."""
         return replace(
             self,
             texts=tuple(sorted({*self.texts, *texts})),
@@ -47,12 +48,12 @@ class Plan:
         )
 
     def with_rows(self, table: str, count: int) -> "Plan":
-        """The same after so many rows of a table were deleted or blanked."""
+        """Return the plan after ``count`` more rows of a table were deleted or blanked."""
         return replace(self, rows={**self.rows, table: self.rows.get(table, 0) + count})
 
 
 def read_plan(lake: Lake) -> Plan | None:
-    """The erasure under way; None without one. Raises DamagedFile for a record that is none."""
+    """Read the plan of the erasure under way; None if there is none. Raises DamagedFile if it cannot be parsed."""
 
     def parse(content: dict[str, Any]) -> Plan:
         known = {field.name: content[field.name] for field in fields(Plan) if field.name in content}
@@ -63,19 +64,19 @@ def read_plan(lake: Lake) -> Plan | None:
 
 
 def require_no_erasure(lake: Lake) -> None:
-    """Raise HourOutOfOrder while an erasure that was cut short is to be ended."""
+    """Raise HourOutOfOrder while an erasure that was cut short is not finished."""
     if (plan := read_plan(lake)) is not None:
         raise HourOutOfOrder(f"hours must wait: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
 
 
 def write_plan(lake: Lake, plan: Plan) -> None:
-    """Record the erasure, whole or not at all: the next one ends it first."""
+    """Record the erasure atomically; if it is cut short, the next one finishes it first."""
     fence.require()
     write_private(_place(lake), files.json_text(asdict(plan)))
 
 
 def end_plan(lake: Lake) -> None:
-    """Remove the record: nothing is left to do."""
+    """Remove the plan, because nothing is left to do."""
     fence.require()
     _place(lake).unlink(missing_ok=True)
 

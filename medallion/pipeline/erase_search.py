@@ -1,6 +1,6 @@
-"""Where in a lake persons are: the tables whose history must end, and files beside the tables.
+"""Search a lake for persons: the tables whose history must end, and files outside of tables.
 
-What is passed over is what lineage says cannot have them; ``medallion erase --verify`` reads everything.
+Columns that cannot have them according to lineage are skipped; ``medallion erase --verify`` reads everything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from medallion.storage.lake import Lake
 
 @dataclass
 class Finds:
-    """Where persons are. tables: by folder of a Delta table, the files of it. beside: other files."""
+    """Where persons were found. tables: by folder of a Delta table, the files in it. beside: other files."""
 
     tables: dict[str, list[Place]] = field(default_factory=dict)
     beside: list[Place] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Finds:
 
 @dataclass(frozen=True)
 class _Look:
-    """One way to look into the files of a table. columns: of Parquet files, the only ones that can have the person."""
+    """One search of the files of a table. columns: the columns of Parquet files to search; None for all."""
 
     person: Person
     columns: frozenset[str] | None = None
@@ -39,16 +39,16 @@ class _Look:
 
 
 def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:
-    """Look for the persons of ``plan`` in every file of the lake that can have them."""
+    """Search every file of the lake that can have the persons of ``plan``."""
     own, looks = Registered(lake).folder, _looks(lake, tables, plan)
     folders, finds, usual = dict[Place, Place | None](), Finds(), (_Look(plan.person),)
     places = [place for place in every_file(lake.at(lake.root)) if not is_below(place, own)]
     of_table = {place: folder_of_table(place, lake.at(lake.root), folders) for place in places}
     looking = partial(_is_found, of_table=of_table, looks=looks, usual=usual)
-    for place, found in zip(places, files.side_by_side(looking, places), strict=True):
-        if found and (folder := of_table[place]) is not None:
+    for place, is_found in zip(places, files.side_by_side(looking, places), strict=True):
+        if is_found and (folder := of_table[place]) is not None:
             finds.tables.setdefault(str(folder), []).append(place)
-        elif found:
+        elif is_found:
             finds.beside.append(place)
     return finds
 
@@ -64,12 +64,14 @@ def _is_found(
 
 
 def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
-    """By folder of each table of the project, how its files are looked into: not at all without personal columns."""
+    """Return, by folder of each table of the project, the searches of its files; none without personal columns."""
     personal = personal_columns(tables)
     looks: dict[str, tuple[_Look, ...]] = {}
     linked, persons = _linked(tables, plan), persons_by_folder(lake, tables, plan.person)
     for table in tables:
-        columns = frozenset(found.column for found in personal if found.table == table.name)
+        columns = frozenset(
+            personal_column.column for personal_column in personal if personal_column.table == table.name
+        )
         folder = str(lake.folder(table.name))
         own = (_Look(persons[folder], columns),) if columns else ()
         looks[folder] = (*own, *linked.get(table.name, ()))
@@ -77,7 +79,7 @@ def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, .
 
 
 def _linked(tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
-    """By table, how rows are found that are about persons through other rows, by the keys of these."""
+    """Return, by table, the searches for rows that refer to rows about persons, by the keys of the latter."""
     linked: dict[str, tuple[_Look, ...]] = {}
     for feed in tables.feeds:
         keys = plan.keys.get(feed.subject_of, ()) if feed.subject_of else ()

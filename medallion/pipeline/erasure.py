@@ -1,6 +1,6 @@
-"""Erasing persons: their rows leave Bronze, what follows from it is published, and then all history that has them goes.
+"""Erase persons: delete their rows from Bronze, publish what follows, then remove all history that has them.
 
-Each step looks before it acts, so an erasure that was cut short is ended by doing all of it again.
+Each step looks before it acts, so an erasure that was cut short is finished by repeating all of it.
 """
 
 from collections.abc import Collection, Sequence
@@ -48,20 +48,20 @@ from medallion.storage import files
 
 
 def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[str] = ()) -> tuple[Outcome, Erased]:
-    """Erase persons from the lake, and have it remember that they are not to come back.
+    """Erase persons from the lake, and record them so that their rows are not loaded again.
 
     Args:
-        run: Of no hour; how what follows is refreshed.
-        driver: What its steps share.
-        subjects: As texts, of which a message never says more than the place; none to end one that was cut short.
-        values: Further texts that are theirs alone, such as an address.
+        run: A run without an hour; says how to refresh the computed tables.
+        driver: The state that its steps share.
+        subjects: The persons as texts, which messages never show; empty to finish an erasure that was cut short.
+        values: Further texts that identify only them, such as an address.
 
     Returns:
-        How it ended, and what was done. Persons of whom nothing is found are remembered as well.
+        How it ended, and what was done. Persons of whom nothing is found are recorded too.
 
     Raises:
-        UsageError: No feed declares a subject, one is of no type that names a person, the newest hour is red, or hours
-            are being restated; nothing was changed.
+        UsageError: No feed declares a subject, a text cannot be a subject, the newest hour is red, or hours are being
+            restated; nothing was changed.
     """
     known = parse_subjects(driver.tables, subjects) if subjects else []
     with driver.writing(run, "erase"):
@@ -82,9 +82,9 @@ def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[
 
 
 def _require_ready(run: Run, driver: Driver) -> str | None:
-    """Return the hour that Bronze is at, once readers have it. Raises UsageError where it cannot be built upon.
+    """Return the hour that Bronze is at, after publishing it if needed. Raises UsageError if nothing can be erased now.
 
-    What an erasure that was cut short has left unpublished, or red, is checked once more with it.
+    If an erasure was cut short, the hour may be unpublished or red: finishing the erasure checks and publishes it.
     """
     lake, restated = driver.lake, read_restatement(driver.lake)
     if restated is not None:
@@ -129,7 +129,7 @@ def _carry_out(run: Run, driver: Driver, plan: Plan) -> tuple[Outcome, Erased]:
 
 
 def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcome:
-    """Have the lake take rows about erased persons again, from ``hour`` on. Raises UsageError for one who was not."""
+    """Allow rows about erased persons again, from ``hour`` on. Raises UsageError for a person who was not erased."""
     known = parse_subjects(driver.tables, subjects)
     with driver.writing(run, "erase"):
         register = Registered(driver.lake)
@@ -139,7 +139,7 @@ def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcom
 
 
 def describe(plan: Plan, done: Erased) -> str:
-    """Say in a line what was done, without naming anybody."""
+    """Describe in one line what was done, without naming anybody."""
     who = counted(len(plan.subjects), "subject")
     if not (done.rows or done.tables or done.files or done.lines or done.events):
         return f"nothing of {who} was found; they are remembered, and what comes of them is dropped at landing"
@@ -155,13 +155,13 @@ def describe(plan: Plan, done: Erased) -> str:
 
 
 def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
-    """Remember them first, then take their rows out of Bronze: what was cut short between lets nobody come back."""
+    """Record the persons, then erase their rows from Bronze: in this order, after a crash no row is loaded again."""
     lake, register = driver.lake, Registered(driver.lake)
-    found = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
-    plan = plan.with_found(found.texts, found.keys)
+    person_rows = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
+    plan = plan.with_found(person_rows.texts, person_rows.keys)
     write_plan(lake, plan)
-    register.write(register.read_or_begin().with_erased(found.by_kind(plan.subjects)))
-    for table, count in erase_rows(lake, driver.tables, found, run.hour):
+    register.write(register.read_or_begin().with_erased(person_rows.by_kind(plan.subjects)))
+    for table, count in erase_rows(lake, driver.tables, person_rows, run.hour):
         plan = plan.with_rows(table, count)
         write_plan(lake, plan)
         driver.report(f"{driver.tables.fed_layer}  {table}  {counted(count, 'row')} erased")
@@ -196,9 +196,9 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
 
 
 def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
-    """Names of tables whose history must end, or their paths where they are no tables of the project.
+    """Return the tables whose history must end: by name, or by path for other tables of the lake.
 
-    What is rebuilt by the next refresh, or read by nothing any more, is removed here.
+    Tables that the next refresh rebuilds, or that nobody reads any more, are removed here.
     """
     lake, tainted = driver.lake, list[str]()
     by_folder = {str(lake.folder(table.name)): table.name for table in driver.tables}
@@ -216,7 +216,7 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
 
 
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:
-    """Rewrite or remove files beside the tables; what is none of ours is named as not reached."""
+    """Rewrite or remove files outside of tables, if they belong to the lake; others are left as they are."""
     lake, feeds = driver.lake, {feed.topic: feed for feed in driver.tables.feeds}
     reports = [place for place in finds.beside if is_below(place, lake.reports)]
     for place in finds.beside:
@@ -235,7 +235,7 @@ def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> Non
 
 
 def _move_catalogs(driver: Driver) -> None:
-    """Have DuckDB files of views that lie in the lake read the newest release, as those of before go."""
+    """Rewrite DuckDB catalogs in the root of the lake for the newest release, because earlier ones are dropped."""
     release = releases.require_release(driver.lake, None)
     root = driver.lake.at(driver.lake.root)
     for place in root.glob("*.duckdb") if isinstance(root, Path) else ():

@@ -17,11 +17,11 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
 
-MIN_WAIT = 0.01  # fewest seconds between two looks: clocks are not exact enough for zero
+MIN_WAIT = 0.01  # least seconds between two looks: clocks are not exact enough for zero
 
 
 def hops_of(layers: Sequence[str]) -> dict[tuple[str, str | None], str]:
-    """Name the steps after which the rows of an hour are further than before, in their order: by event type, layer."""
+    """Return the steps that bring the rows of an hour further, in order: (event type, layer) -> name of the hop."""
     fed, *computed = layers
     refreshed: dict[tuple[str, str | None], str] = {("refresh", layer): layer for layer in computed}
     return {("land", fed): "landed", ("apply", fed): fed, **refreshed, ("publish", None): "published"}
@@ -29,9 +29,12 @@ def hops_of(layers: Sequence[str]) -> dict[tuple[str, str | None], str]:
 
 @dataclass(frozen=True)
 class Pace:
-    """settle: seconds for which the files of an hour must have stayed as they are, so that none is half written.
-    every: least seconds from the start of one refresh to that of the next. poll: seconds between two looks at a source
-    that has no pending hour; one that has is looked at again once its files may have settled."""
+    """When to look and when to refresh.
+
+    settle: seconds for which the files of an hour must not have been modified, so that none is half-written. every:
+    least seconds from the start of one refresh to the start of the next. poll: seconds between two looks at a source
+    without a pending hour; with one, the next look is when its files may have settled.
+    """
 
     settle: float = 10.0
     every: float = 0.0
@@ -40,7 +43,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Followed:
-    """An hour as it was refreshed. latency: seconds from when its files were last modified to each of hops_of."""
+    """A refreshed hour. latency: seconds from the last modification of its files to each hop of ``hops_of``."""
 
     hour: str
     outcome: Outcome
@@ -55,11 +58,11 @@ def follow(
     until: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Followed]:
-    """Refresh the next pending hour whenever its files have settled; after ``until``, end.
+    """Refresh the next pending hour whenever its files have settled; end after ``until``.
 
     A failure is raised and the hour stays pending: an hour that cannot be applied blocks all later ones.
     """
-    # Start the session now, so that the first hour does not wait for it.
+    # The session is started now, so that the first hour does not wait for it.
     warm = Run(driver.settings, None, run_id(), strategy=strategy)
     with driver.recording(warm, "follow") as log:
         driver.spark(log)
@@ -83,7 +86,7 @@ def follow(
 
 
 def _left_behind(driver: Driver) -> str | None:
-    """Return the hour that is in Bronze but not published because a run ended in between, if there is one."""
+    """Return the hour that is in Bronze but not published, or red, because a run ended in between; else None."""
     applied = ledger.applied_hour(driver.lake, driver.tables)
     unpublished = find_unpublished(driver.lake, driver.tables, applied, read_restatement(driver.lake))
     return unpublished.hour if unpublished else None

@@ -1,4 +1,4 @@
-"""The step `land`: an hour's change files, copied whole from the source."""
+"""The step `land`: copy an hour's change files from the source."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +24,17 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.storage.lake import Lake
 
-MAX_WARNINGS = 5  # files of one kind that a step names
+MAX_WARNINGS = 5  # most files of one kind that a step names
 RECOVERED = "the run ended before it could write this row: it is made from the commit"
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """The plan of an hour before any file is copied.
+    """The plan for an hour before any file is copied.
 
-    table_hours: the last hour of each table that has a feed. restated: the restatement under way. former: what landed
-    for the hour before. unpublished: the last applied hour, where it is not published or red.
+    table_hours: the last hour of each table that has a feed. landed: the hours that have ever landed. restated: the
+    restatement under way. former: the manifest of what landed for this hour before. unpublished: the last applied hour,
+    if it is not published or red.
     """
 
     hour: str
@@ -47,12 +48,12 @@ class Arrival:
 
     @property
     def applied(self) -> str | None:
-        """Return the last hour that every Bronze table has."""
+        """The last hour that every Bronze table has."""
         return ledger.last_common_hour(self.table_hours)
 
     @property
     def names(self) -> Mapping[str, Sequence[str]]:
-        """Return the names of each topic's files at the source, in order."""
+        """The names of each topic's files at the source, in order."""
         return self.listing.hours.get(self.hour, {})
 
 
@@ -64,7 +65,7 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)
         try:
             arrival = plan_landing(driver, run.hour, source, restated, notes)
-        finally:  # warnings hold even if there is no hour to land
+        finally:  # warnings are recorded even if there is no hour to land
             if notes:
                 event.details["note"] = "; ".join(notes)
         log.hour = arrival.hour
@@ -113,17 +114,18 @@ def plan_landing(
     """List the source and choose the hour.
 
     Args:
-        driver: The lake, and where to report.
+        driver: The driver, for the lake and for reports.
         hour: The requested hour; None for the next one.
         source: The source.
         restated: The restatement under way.
-        notes: Warnings so far, reported; those about the source are added and reported, also if no hour can be chosen.
+        notes: Warnings so far, which have been reported. Warnings about the source are added and reported, even if no
+            hour can be chosen.
 
     Raises:
         UsageError: The lake has not been loaded, or its load was cut short.
-        HourNotAvailable: The source does not list the hour.
+        HourNotAvailable: The source does not list the hour, or it is not complete yet.
         HourOutOfOrder: Earlier hours are missing, or one is red.
-        ChangedByOthers: A Bronze table went back to before what readers have.
+        ChangedByOthers: A Bronze table is older than in the newest release, because its folder was restored.
     """
     lake, reported = driver.lake, len(notes)
     listing = change_files(source, driver.tables.feeds)
@@ -152,7 +154,7 @@ def plan_landing(
 def _still_to_pass(
     lake: Lake, restated: Restatement | None, listing: Listing, landed: Collection[str], notes: list[str]
 ) -> Restatement | None:
-    """Take hours that the source withdrew before they landed out of the restatement under way, and note that."""
+    """Remove hours that the source withdrew before they landed from the restatement under way, and note that."""
     if restated is None:
         return None
     rest = without_withdrawn(restated, listing.hours, landed)
@@ -163,7 +165,7 @@ def _still_to_pass(
 
 
 def require_whole_load(lake: Lake, applied: str | None) -> None:
-    """Raise UsageError when the load was cut short: before its release, tables may lack rows of the snapshot.
+    """Raise UsageError if the load was cut short: until its release, tables may lack rows of the snapshot.
 
     applied: the last hour that every Bronze table has.
     """
@@ -208,10 +210,10 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival, forget: ErasedLines) -
 
 
 def _taken_topics(lake: Lake, tables: Registry, arrival: Arrival) -> set[str]:
-    """Return the topics whose landed file some table has applied: they are not copied again.
+    """Return the topics whose landed file some table has applied, and which are not copied again.
 
-    After a crash between two tables an hour is thus applied from one set of files, and a correction counts as late. A
-    file that is gone from the landing folder is copied again.
+    So after a crash between two tables, an hour is still applied from one set of files, and a correction counts as
+    late. A file that is gone from the landing folder is copied again.
     """
     hour, known = arrival.hour, arrival.former.files if arrival.former else {}
     topics = {feed.topic for feed in tables.feeds if (arrival.table_hours[feed.name] or "") >= hour}

@@ -1,4 +1,4 @@
-"""Loading the snapshot into Bronze."""
+"""Load the snapshot into Bronze."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,9 +21,10 @@ IN_QUARANTINE = "are dated before 1900 or after it was taken, and are in quarant
 
 
 def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> None:
-    """Load every feed from its snapshot, and begin the logs of changes with the rows that were loaded.
+    """Load every feed from its snapshot, and begin the change logs with the loaded rows.
 
-    A row whose event time lies after the snapshot, or before 1900, goes to quarantine as a line that inserts it.
+    A row that no change file could hold, such as one whose event time is after the snapshot or before 1900, goes to
+    quarantine as a line that inserts it.
 
     Raises MedallionError for too many such rows, or a snapshot that cannot be used.
     """
@@ -72,7 +73,7 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
 
 
 def _last_hour(driver: Driver, source: Source) -> str:
-    """Return the hour before the first that the source has a change file of; the running one where it has none."""
+    """Return the hour before the first one with a change file at the source; the current hour if there is none."""
     listing = change_files(source, driver.tables.feeds)
     first = next(iter(listing.hours), None)
     return format_hour(parse_hour(first) - ONE_HOUR if first else datetime.now(UTC))

@@ -1,6 +1,6 @@
 """Upkeep of a lake that runs for years: merge small files; remove old versions, logs, reports and leftovers.
 
-Everything that a kept release names stays, and everything younger than the retention time.
+Everything that a kept release names is kept, and everything younger than the retention time.
 """
 
 import json
@@ -39,26 +39,29 @@ from medallion.storage.vacuum import vacuum
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
-SPARE_FILES = 8  # up to so many files more than needed are not worth a rewrite
-_LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
+_FILE_BYTES = 8 << 20  # about the size of a Bronze file as it is loaded, so that these are left alone
+SPARE_FILES = 8  # a table with up to so many files more than needed is not worth a rewrite
+_LOG_DAYS = 30  # Delta's own default: younger log entries are never removed
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long things are kept. hours: old versions of tables, and the releases that name them; the newest two
-    releases stay whatever their age. days: events, validation reports and landed change files."""
+    """How long things are kept.
+
+    hours: for old versions of tables, and the releases that name them; the newest two releases are always kept. days:
+    for events, validation reports and landed change files.
+    """
 
     hours: int = KEEP_HOURS
     days: int = KEEP_DAYS
 
 
 def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
-    """Do all of it, as the lake's one writer: one row per table in the event log.
+    """Run the upkeep of the whole lake as its one writer, with one event per table.
 
     Raises:
         MedallionError: The upkeep of a table failed; that of the others is done.
-        LeaseLost: Another writer has taken over; the rest is left to it.
+        LeaseLost: Another writer has taken over; the rest is not done.
     """
     lake = driver.lake
     with driver.recording(run, "maintain") as log:
@@ -99,7 +102,7 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
 
 @contextmanager
 def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
-    """Go on with other tables after one has failed, but not after losing the writer lease."""
+    """Record the error of a table in ``failed`` and continue with others, but not after losing the writer lease."""
     try:
         yield
     except fence.LeaseLost:
@@ -109,7 +112,7 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 
 def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
-    """Drop releases that are too old, and return those that stay."""
+    """Delete releases that are too old, and return the others."""
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
@@ -127,7 +130,7 @@ def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:
 
 
 def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
-    """Name and path of every Delta table of the lake, the project's own first."""
+    """Yield name and path of every Delta table of the lake, the project's tables first."""
     lake = driver.lake
     yield from ((table.name, lake.path(table.name)) for table in driver.tables)
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
@@ -136,22 +139,22 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
 
 
 def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release]) -> set[int]:
-    """Return the versions that releases name of the table at this path; a table rebuilt since has its own."""
+    """Return the versions of a table that releases name, without those of a former table that was rebuilt since."""
     versions = [*filter(None, (release.version_of(name) for release in retained))]
     delta = lake.open(lake.path(name)) if versions else None
     return {version.version for version in versions if delta is not None and version.is_in(delta)}
 
 
 def _hours_to_go_back_to(driver: Driver) -> set[str]:
-    """The hours that Bronze may have to go back to before: of a restatement, and of the red hour that one heals."""
+    """Return the hours before which Bronze may have to be restored: of a restatement, and the first red hour."""
     restated, red = read_restatement(driver.lake), None
-    with suppress(MedallionError):  # of a damaged table, which its own upkeep names
+    with suppress(MedallionError):  # a table is damaged, which its own upkeep reports
         red = find_red(driver.lake, driver.tables, ledger.applied_hour(driver.lake, driver.tables), None)
     return {cause.hour for cause in (restated, red) if cause is not None}
 
 
 def _versions_to_go_back_to(driver: Driver, name: str, hours: Collection[str]) -> set[int]:
-    """The versions of a Bronze table before ``hours``, as far as it has them still."""
+    """Return the versions of a Bronze table before ``hours``, as far as they still exist."""
     versions = set()
     if name in {feed.name for feed in driver.tables.feeds}:
         for hour in hours:
@@ -161,7 +164,7 @@ def _versions_to_go_back_to(driver: Driver, name: str, hours: Collection[str]) -
 
 
 def _key_of(driver: Driver, name: str) -> str | None:
-    """The column that a table is clustered by, if it is."""
+    """Return the column that a table is clustered by, if there is one."""
     table = driver.tables.tables.get(name)
     return table.method.column if isinstance(table, Table) and isinstance(table.method, ByKey) else None
 
@@ -169,28 +172,32 @@ def _key_of(driver: Driver, name: str) -> str | None:
 def maintain_table(
     lake: Lake, path: str, needed: Collection[int], keep: Retention, column: str | None = None
 ) -> dict[str, Any]:
-    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
+    """Merge small files of a table, checkpoint its log, and remove what no kept version needs.
 
     Args:
         lake: The lake.
-        path: Of the table.
-        needed: The versions that kept releases name.
-        keep: How long others are kept.
-        column: The one that the table is clustered by; it stays so, unless sorting it takes too much memory.
+        path: The path of the table.
+        needed: The versions that must be kept, such as those that kept releases name.
+        keep: How long other versions are kept.
+        column: The column that the table is clustered by. The table stays clustered, unless sorting takes too much
+            memory.
+
+    Returns:
+        The numbers of files ``merged`` and ``removed``, and a ``note`` if there is one.
     """
     fence.require()
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
     folder = lake.at(path)
-    found = provenance(folder, delta.version())
-    if found.changes:
-        note = f"left as it is, as somebody else changed it: {found.describe()}"
+    lineage = provenance(folder, delta.version())
+    if lineage.changes:
+        note = f"left as it is, as somebody else changed it: {lineage.describe()}"
         return {"merged": 0, "removed": 0, "note": note}
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
-    # Repeated in each commit, so that it need not be searched in the log.
-    metadata = json.dumps(found.origin) if found.origin else None
+    # The metadata is repeated in each commit, so that readers need not search the log for it.
+    metadata = json.dumps(lineage.origin) if lineage.origin else None
     turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
@@ -218,15 +225,15 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
 
 
 def remove_expired_files(lake: Lake, keep: Retention) -> int:
-    """Remove old reports and landed files, and what a crash left of unfinished ones; how many were too old.
+    """Remove old reports and landed files, and unfinished files that a crash left; return the number of old ones.
 
-    Of a landed hour its manifest stays: it knows whether a file that comes again is another one.
+    The manifest of a landed hour is kept: it shows whether a file that comes again has changed.
     """
     fence.require()
     before = time.time() - keep.days * 86_400
     stale = report_store.prune(lake.reports, before)
     files.remove_tree(lake.decoded)
-    # The next load fetches the rest of a partly copied snapshot.
+    # A partly copied snapshot is kept: the next load copies the rest.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
     for file in [*unfinished, *_old_landed_files(lake, before)]:
         stale += not file.name.endswith(".part")
@@ -235,7 +242,7 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
 
 
 def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: Retention) -> int:
-    """Remove tables that were set aside long ago and that no release is read from any more; how many."""
+    """Remove tables that were set aside long ago and that no kept release is read from; return their number."""
     fence.require()
     before, gone = datetime.now(UTC) - timedelta(days=keep.days), 0
     for folder in set_aside_folders(lake):
@@ -248,7 +255,7 @@ def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: 
 
 
 def _old_landed_files(lake: Lake, before: float) -> Iterator[Place]:
-    """Yield landed files from before that time; those of hours without a release, and being restated, are needed."""
+    """Yield landed files older than ``before``, except of hours that are not published yet or are being restated."""
     newest, restated = releases.latest(lake), read_restatement(lake)
     published = (newest.newest_hour or newest.hour or "") if newest else ""
     needed = restated.hours if restated else ()

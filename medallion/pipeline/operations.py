@@ -1,4 +1,4 @@
-"""Whole operations on a lake, each in one process: refresh an hour, load, restate, replay, roll back."""
+"""Operations on a lake, each in one process: refresh an hour, load, restate, replay, roll back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,8 +36,9 @@ from medallion.storage.rewind import require_version_before
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
     """Refresh one hour in this process, from landing to publishing, as one DAG run does.
 
-    Errors as for run_step. An hour that is published already is skipped, but for tables whose definition changed since:
-    they are rebuilt, with what reads them. Tables without an hour are of the published one, or of the one to finish.
+    An hour that is published already is skipped, except that tables whose definition has changed are rebuilt with their
+    readers. A run that selects tables without an hour is for the hour to finish or, without one, the published hour.
+    Raises as run_step does.
     """
     if run.select:
         select_tables(driver.tables, run.select)  # a wrong name fails before waiting for a writer
@@ -63,15 +64,15 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 
 
 def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = no_progress) -> None:
-    """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped for a later one.
+    """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped if a later one is available.
 
     Args:
-        runs: One for each hour.
-        driver: What its steps share.
+        runs: One run for each hour.
+        driver: The state that the steps share.
         advance: Called with the hour being refreshed, its number, and the number of hours.
 
     Raises:
-        HourNotAvailable: The source has none of the last hours. Others as for refresh_hour.
+        HourNotAvailable: The source lacks the last hour. Other errors as for refresh_hour.
     """
     missing: list[HourNotAvailable] = []
     for number, run in enumerate(runs):
@@ -95,9 +96,9 @@ def load(run: Run, driver: Driver, advance: Advance = no_progress) -> Outcome:
     """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
     Args:
-        run: Of no hour.
-        driver: What its steps share.
-        advance: Called with the progress of copying the snapshot, where the source is not a folder.
+        run: A run without an hour.
+        driver: The state that the steps share.
+        advance: Called with the progress of copying the snapshot, if it is copied.
 
     Raises:
         UsageError: The lake has been loaded already.
@@ -115,12 +116,12 @@ def load(run: Run, driver: Driver, advance: Advance = no_progress) -> Outcome:
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
-    """Publish the versions of an earlier release once more: of release ``number``, else the one before that of readers.
+    """Publish the versions of an earlier release again: of release ``number``, else of the one before the current one.
 
-    Rolling back twice without a number goes back two releases: a release that a roll back published counts as the
+    Rolling back twice without a number goes back two releases, because a release published by a rollback counts as the
     one that it restores.
 
-    Raises UsageError when there is no such release, MedallionError when files of it are missing.
+    Raises UsageError if there is no such release, MedallionError if files of it are missing.
     """
     lake = driver.lake
     # A wrong number is refused before the run begins.
@@ -160,7 +161,7 @@ def _end_if_published(driver: Driver, newest: releases.Release) -> None:
 def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
     """Return the Delta id of each table of ``release``.
 
-    Raises MedallionError when one was rebuilt since, or files of it are missing.
+    Raises MedallionError if one was rebuilt since, or files of it are missing.
     """
     ids, gone = {}, []
     for version in filter(None, map(release.version_of, release.versions)):
@@ -180,11 +181,13 @@ def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
 
 
 def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:
-    """Replay lines in quarantine in their place, corrected or with a corrected schema: restates their hour.
+    """Replay lines in quarantine, corrected or with a corrected schema, by restating their hour.
 
-    A replay that was cut short after its hour was applied again goes on from there.
-    Raises UsageError, and changes nothing, when there is nothing to replay; MedallionError when the source has
-    another file than the one that the lines came with. Others as for ``restate``.
+    A replay that was cut short after its hour was applied again continues from there. lines: corrected lines by number;
+    None if the schema was corrected.
+
+    Raises UsageError, and changes nothing, if there is nothing to replay; MedallionError if the file of the lines has
+    changed at the source. Other errors as for ``restate``.
     """
     hour = run.required_hour
     with driver.writing(run, "replay"):
@@ -206,7 +209,7 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
 def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> bool:
     """Check whether the restatement under way has applied ``hour`` again, with these corrected lines if any are given.
 
-    None of the lines is in quarantine then.
+    None of the lines is in quarantine if it has.
     """
     plan = read_restatement(driver.lake)
     if plan is None or not plan.rewound or hour not in plan.hours:
@@ -217,14 +220,14 @@ def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str]
     if lines is None:
         return not rejected
     landed = ledger.known_manifest(driver.lake, hour).files.get(feed.topic)
-    if landed is None:  # the feed has no line there, and so nothing to replay
+    if landed is None:  # the feed has no file in this hour, so there is nothing to replay
         return False
     recorded = quarantine.read_corrections(driver.lake, feed, hour, landed)
     return not rejected & lines.keys() and lines.items() <= recorded.items()
 
 
 def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
-    """Refuse a file that changed: corrected lines are known by their number in the file that landed."""
+    """Raise MedallionError if the file has changed: corrected lines are identified by number in the landed file."""
     source = open_source(driver.settings)
     names = change_files(source, (feed,)).hours.get(hour, {})
     if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
@@ -239,17 +242,16 @@ def restate(run: Run, driver: Driver, *, resume: bool = False) -> Outcome:
     """Reprocess from ``run.hour``: restore Bronze to before it, apply the source as it is now, publish the last hour.
 
     Hours that the source no longer lists are applied as they landed. A restatement that was cut short continues with
-    the next refresh, and nothing is published before it has passed all its hours.
+    the next refresh, and nothing is published before all its hours are applied.
 
     Args:
-        run: Of the hour; a later attempt goes on with the restatement that the run began.
-        driver: What its steps share.
-        resume: Whether to go on with the restatement under way, whichever run began it.
+        run: The run, with the hour; a later attempt continues the restatement that the run began.
+        driver: The state that the steps share.
+        resume: Whether to continue the restatement under way, whichever run began it.
 
     Raises:
-        UsageError: The hour is after the last applied one.
-        MedallionError: Bronze of before is no longer kept, or a file of an hour cannot be had any more; nothing is
-            changed then.
+        UsageError: The hour cannot be restated, for example because it is after the last applied one.
+        MedallionError: The former version of Bronze or a file of an hour no longer exists; nothing is changed then.
     """
     lake = driver.lake
     with driver.writing(run, "restate"):
@@ -265,7 +267,7 @@ def restate(run: Run, driver: Driver, *, resume: bool = False) -> Outcome:
 def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
     """Restore Bronze to before ``run.hour`` and apply every hour since again; return the last one.
 
-    Readers keep the release from before it, until that hour is published. Arguments and errors as for ``restate``.
+    Readers keep the former release until the last hour is published. Arguments and errors as for ``restate``.
     """
     with driver.writing(run, "restate"):
         plan = read_restatement(driver.lake)
@@ -280,9 +282,9 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
 
 
 def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatement:
-    """Record a restatement from ``hour`` that a run begins: any refresh from then on restores Bronze and continues it.
+    """Record a restatement from ``hour``; any later refresh restores Bronze and continues the restatement.
 
-    Raises UsageError or MedallionError, and records nothing, when it could not be completed.
+    Raises UsageError or MedallionError, and records nothing, if it could not be completed.
     """
     plan = replace(_plan_restatement(driver, hour), run_id=run_id)
     write_restatement(driver.lake, plan)
@@ -300,5 +302,5 @@ def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     plan = plan_restatement(lake, hour, table_hours, listing, former)
     quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:
-        require_version_before(lake, feed.name, plan.hour)  # all of them or none
+        require_version_before(lake, feed.name, plan.hour)  # checked for all tables, so that all are restored or none
     return plan

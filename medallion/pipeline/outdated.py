@@ -1,4 +1,4 @@
-"""Find tables that are behind their inputs: no release may name them, and steps wait for them."""
+"""Find tables that are behind their inputs: no release may name them, and later steps wait for them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> str | None:
-    """Return the input of ``table`` whose rows have changed since the table was computed; None if none has.
+    """Say which input of ``table`` has changed or was rebuilt since the table was computed; None if none has.
 
-    tables: the table and its inputs as they are now. Raises ChangedByOthers when another program has changed the table.
+    tables: the opened table and its inputs. Raises ChangedByOthers if another program has changed the table.
     """
     if not isinstance(table, Table):
         return None
@@ -46,7 +46,7 @@ def _is_outdated(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]"
 
 
 def tables_left_behind(driver: Driver, layer: str | None = None) -> list[str]:
-    """Name the tables that do not follow from Bronze as it is now, in dependency order.
+    """Return the tables that were not computed from the current Bronze, in dependency order.
 
     layer: only those up to this layer; None for all.
     """
@@ -65,9 +65,9 @@ def tables_left_behind(driver: Driver, layer: str | None = None) -> list[str]:
 
 
 def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: str | None) -> Outcome | None:
-    """Skip a step of a run of selected tables while others, that the step is about, are left behind.
+    """Skip a step of a run that selects tables while tables that the step covers are behind their inputs.
 
-    Returns how the skipped step ended; None where nothing is left behind: then the step has its turn.
+    Returns how the skipped step ended; None if the step need not be skipped.
     """
     if not run.select or not (behind := tables_left_behind(driver, layer)):
         return None

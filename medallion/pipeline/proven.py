@@ -1,4 +1,4 @@
-"""What is proven of the tables that a process refreshes: from refresh.lock, or by the Spark of this process."""
+"""The proofs for the tables that a process refreshes: from refresh.lock, or by the Spark of this process."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 def with_derived(
     tables: Registry, session: "Callable[[], SparkSession]", known: Mapping[str, Proof]
 ) -> tuple[Registry, dict[str, str]]:
-    """Derive the method of each table for which refresh.lock has none that is proven as the table is now.
+    """Derive the method of each table whose current definition is not proven in refresh.lock.
 
     Args:
-        tables: The graph, with the methods that the lock has.
-        session: The Spark that is asked, only where something has changed.
-        known: What the lock has proven, by fingerprint.
+        tables: The graph, with the methods in the lock.
+        session: Returns the Spark session; called only if something has changed.
+        known: The proofs in the lock, by key.
 
     Returns:
-        The graph with all methods, and by table why it has none.
+        The graph with the methods, and the reason by table that has none.
     """
     changed = _changed(tables, Prover(tables.tables, _analyser(session), known))
     if not changed:
@@ -40,7 +40,7 @@ def with_derived(
 
 
 def _changed(tables: Registry, prover: Prover) -> frozenset[str]:
-    """The tables whose method is not known, or not proven as they are now; Spark is not asked for it."""
+    """Return the tables without a method, or without a proof for their current definition; Spark is not needed."""
     changed: set[str] = set()
     for table in tables:
         if isinstance(table, Table) and (
@@ -65,12 +65,12 @@ def proofs_of(
     session: "Callable[[], SparkSession]",
     known: Mapping[str, Proof],
 ) -> dict[str, Proof]:
-    """Prove ``tables``, those that refresh.lock does not have in ``session``, which is asked for only then.
+    """Prove ``tables``: from refresh.lock, else in the Spark session.
 
-    known: what refresh.lock has.
+    known: the proofs in refresh.lock. session: returns the session; called only if a proof is missing.
 
     Returns:
-        By table, what is proven; why nothing is, where only a Spark Connect server could tell.
+        The proof by table; with a Spark Connect server, which does not expose plans, one that says why it is unproven.
 
     Raises:
         MedallionError: A refresh method could give other rows than its query.
@@ -86,6 +86,6 @@ def proofs_of(
 
 
 def _unproven(table: Table, nodes: Mapping[str, Node], reason: str) -> Proof:
-    """What a full recompute goes by: the declared columns of feeds."""
+    """Return the proof for a full recompute, which needs only the declared columns of feeds."""
     inputs = {name: declared_columns(node) for name in table.inputs if not isinstance(node := nodes[name], Table)}
     return Proof(table.name, "", table.fingerprint, table.refresh_method, (), inputs, unproven=reason)

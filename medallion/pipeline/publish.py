@@ -1,4 +1,4 @@
-"""The steps `publish` and `validate`: one commit that names every table's version, then what readers have."""
+"""The steps `publish` and `validate`: commit a release with the version of every table, then read what readers have."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -105,7 +105,7 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> 
 
 
 def _record_validation(driver: Driver, run: Run, entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Record what readers have as checked: while it is not right, the hour is red."""
+    """Record the validation as a check: if it failed, the hour is red until a validation passes."""
     failures = tuple(Failure(name, "", entry["problem"]) for name, entry in entries.items() if entry["problem"])
     record = CheckRecord(
         layer=VALIDATION,
@@ -122,10 +122,10 @@ def _record_validation(driver: Driver, run: Run, entries: Mapping[str, Mapping[s
 
 
 def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict[str, CheckedTable]:
-    """Return every table as the newest check of its layer read it: only what a check passed is published.
+    """Return every table as the newest check of its layer read it, because only checked rows are published.
 
-    audited: the tables as they are now. Commits since that only moved rows, as upkeep makes them, are left out. Raises
-    CheckFailed where a layer was not checked, did not pass, or was checked with other rows.
+    audited: the opened tables. Later commits that only moved rows, such as those of upkeep, are not published. Raises
+    CheckFailed if a layer was not checked, did not pass, or was checked with other rows.
     """
     checked: dict[str, CheckedTable] = {}
     for layer, record in read_check_records(driver.lake, driver.tables.layers).items():
@@ -154,15 +154,15 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
         return False
     if checked.version == delta.version():
         return checked.commit in {None, identity_at(driver.lake.folder(name), checked.version)}
-    # Upkeep may have merged its files since, and removed those that the check has read.
+    # Upkeep may have merged its files since, and removed those that the check read.
     is_same = driver.lake.same_rows(name, checked.version, delta.version(), checked.commit)
     return is_same and driver.lake.is_whole(name, checked.version)
 
 
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
-    """Open every table at its current version, each proven to be computed from its inputs' current versions.
+    """Open every table at its current version, and check that each was computed from its inputs' current rows.
 
-    Raises ChangedByOthers when another program has changed one of them, MedallionError for any other reason.
+    Raises ChangedByOthers if another program has changed a table, MedallionError if a table is missing or outdated.
     """
     tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order

@@ -1,4 +1,4 @@
-"""The step `refresh`: the tables of one layer, brought to their inputs' current versions."""
+"""The step `refresh`: bring the tables of one layer to their inputs' current versions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -94,9 +94,9 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
 
 
 def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.Release | None) -> str | None:
-    """Set aside a table that is older than ``release`` says because its folder was restored, and return a note.
+    """Set aside a table that is older than in ``release`` because its folder was restored, and return a note.
 
-    Otherwise its next commits would reuse version numbers, and readers would take new rows for known ones.
+    Otherwise its next commits would reuse version numbers, and readers would mistake new rows for known ones.
     """
     published = release.version_of(table.name) if release else None
     how = how_it_went_back(run.lake, published) if published else None
@@ -111,7 +111,7 @@ def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.
 
 
 def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: int) -> None:
-    """Raise an error that names the tables that failed, and how to go on; those that follow are skipped events."""
+    """Raise an error that names the failed tables and what to do; tables that wait for them become skipped events."""
     for name, cause in failures.waiting.items():
         log.add("refresh", layer, name, status="skipped", details={"note": f"waits: {cause}, which it reads, failed"})
     if not failures.errors:
@@ -121,7 +121,7 @@ def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: i
         raise error
     also = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
     waiting = f", {len(failures.waiting)} that follow from it wait" if failures.waiting else ""
-    kind = type(error) if isinstance(error, ChangedByOthers) else MedallionError  # another refresh handles this
+    kind = type(error) if isinstance(error, ChangedByOthers) else MedallionError  # the caller may refresh again
     raise kind(
         f"{error}{also}; {refreshed} other {layer} tables are refreshed{waiting}: once it is mended,"
         f" {advice.refresh_from_table([*failures.errors])}"

@@ -1,4 +1,4 @@
-"""Rebuild tables at the published hour: edited or named ones, and what reads them."""
+"""Rebuild edited or selected tables, and their readers, at the published hour."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,13 +20,13 @@ from medallion.refresh.definitions import CHANGED, find_tables_to_rebuild
 
 
 def reprocess(run: Run, driver: Driver) -> Outcome:
-    """Rebuild tables and what reads them at the published hour, and publish a new release of that hour.
+    """Rebuild tables and their readers at the published hour, and publish a new release of that hour.
 
     Args:
-        run: Of no hour. select: the tables; without it those whose definition changed since they were built, those that
-            were never built, and those whose folder somebody restored. They are recomputed; so is what reads them,
-            unless its strategy is incremental.
-        driver: What its steps share.
+        run: A run without an hour. Its ``select`` names the tables; if it is empty, these are the tables whose
+            definition has changed, that were never built, or whose folder somebody restored. All are refreshed with the
+            strategy of the run; an incremental refresh recomputes tables of these three kinds too.
+        driver: The state that the steps share.
 
     Raises:
         UsageError: Nothing is published, or Bronze is at another hour than readers have.
@@ -34,7 +34,7 @@ def reprocess(run: Run, driver: Driver) -> Outcome:
     """
     lake = driver.lake
     if run.select:
-        select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
+        select_tables(driver.tables, run.select)  # a wrong name fails before waiting for a writer
     with driver.writing(run, "reprocess"):
         before = releases.require_release(lake, None)
         run = replace(run, hour=before.hour)
@@ -48,10 +48,10 @@ def reprocess(run: Run, driver: Driver) -> Outcome:
 
 
 def at_published_hour(run: Run, driver: Driver) -> Run:
-    """Return ``run``, which names tables and no hour, for the hour that readers have, with all that reads its tables.
+    """Return a run that selects tables without an hour as a run of the published hour, with all readers of the tables.
 
-    What the tables read is added as far as it is left behind. Raises UsageError for an unknown table, and where Bronze
-    is not at the hour that readers have: nothing is changed.
+    Upstream tables that are behind their inputs are added. Raises UsageError, and changes nothing, for an unknown
+    table, or if Bronze is not at the published hour.
     """
     selected = select_tables(driver.tables, run.select)
     release = releases.require_release(driver.lake, None)
@@ -65,7 +65,7 @@ def at_published_hour(run: Run, driver: Driver) -> Run:
 
 
 def is_of_published_hour(run: Run, driver: Driver) -> bool:
-    """Whether ``run`` names tables and no hour while nothing is left to finish: they are of the published hour."""
+    """Whether ``run`` is of the published hour: it selects tables without an hour, and no hour is left to finish."""
     if not run.select or run.hour is not None:
         return False
     applied, restated = ledger.applied_hour(driver.lake, driver.tables), read_restatement(driver.lake)
@@ -73,10 +73,10 @@ def is_of_published_hour(run: Run, driver: Driver) -> bool:
 
 
 def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
-    """Rebuild, of the tables that ``run`` is for, those that are not as they should be, where its hour is published.
+    """Rebuild the tables of ``run`` that are edited, new or restored, if the hour of the run is published.
 
-    run: of the published hour, or of none where no hour is pending. None is returned, and nothing done, where all
-    are as they should be, and where the run has an hour to refresh, which rebuilds them too.
+    run: of the published hour, or without an hour if none is pending. If no such table exists, or the run has an hour
+    to refresh, which rebuilds them too, nothing is done and None is returned.
     """
     release = releases.latest(driver.lake)
     if release is None or run.hour not in (None, release.hour) or read_restatement(driver.lake) is not None:
@@ -90,7 +90,7 @@ def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
 
 
 def require_published(run: Run, driver: Driver) -> None:
-    """Raise UsageError unless ``run.hour`` is the hour that readers have and Bronze is at: it can be reprocessed."""
+    """Raise UsageError unless ``run.hour`` can be reprocessed: both readers and Bronze must be at this hour."""
     release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
     published = release.hour if release else None
     red = find_red(driver.lake, driver.tables, applied, read_restatement(driver.lake))
@@ -105,7 +105,7 @@ def require_published(run: Run, driver: Driver) -> None:
 
 
 def _rebuild(run: Run, driver: Driver, names: list[str], reasons: Mapping[str, str]) -> Outcome:
-    """Refresh ``names`` and what reads them, check, publish, and report which rows differ from the former release."""
+    """Refresh ``names`` and their readers, check, publish, and report which rows differ from the former release."""
     before = releases.latest(driver.lake)
     run = replace(run, select=", ".join(f"{name}+" for name in names))
     known = {reasons.get(name, "") for name in names}

@@ -1,4 +1,4 @@
-"""One refresh of one hour as asked for, and how a step of it ended."""
+"""One requested refresh of one hour, and how a step of it ended."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One refresh of one hour. hour: None for the next pending one. attempt counts from 1.
+    """One requested refresh of one hour. hour: None for the next pending one. attempt: counts from 1.
 
-    lineage_parent: the scheduler's task that it works for, as OpenLineage names it. select: the tables to refresh, as
-    ``select_tables`` reads them; empty for all of them.
+    lineage_parent: the scheduler's task that the run belongs to, as OpenLineage names it. select: the tables to
+    refresh, in the syntax of ``select_tables``; empty for all of them.
     """
 
     settings: Settings
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def required_hour(self) -> str:
-        """The hour, for steps that cannot choose one. Raises UsageError when there is none."""
+        """The hour, for steps that cannot choose one. Raises UsageError if the run has none."""
         if self.hour is None:
             raise UsageError("this step needs --hour, as YYYY-MM-DDTHH")
         return self.hour
@@ -41,7 +41,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step ended: ``succeeded``, ``skipped`` (nothing left to do) or ``warned``, for which hour, and a note."""
+    """How a step ended. status: ``succeeded``, ``skipped`` (nothing to do) or ``warned``. message: a note."""
 
     status: Status
     message: str

@@ -1,6 +1,6 @@
-"""The steps of an hourly refresh, each idempotent and each its own rows in the event log.
+"""The steps of an hourly refresh: each is idempotent and has its own rows in the event log.
 
-A DAG task runs one step in a process of its own; ``medallion refresh`` runs all of them in one Spark session.
+A DAG task runs one step in its own process; ``medallion refresh`` runs all of them in one process.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,18 @@ from medallion.storage.foreign_commits import ComputedTableChanged
 
 
 def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> Outcome:
-    """Run one step and append its events to the event log, also when it fails.
+    """Run one step and append its events to the event log, even if it fails.
 
     Args:
         name: land, apply, refresh, check, publish or validate.
-        run: Of which hour, and how.
-        driver: What the steps of this process share.
-        layer: For refresh a computed one, for check any.
+        run: The run, with hour and strategy.
+        driver: The state that the steps of this process share.
+        layer: A computed layer for refresh, any layer for check.
 
     Raises:
         UsageError: The step or layer is unknown.
         HourNotAvailable: The source does not have the hour.
-        CheckFailed: A critical expectation does not hold.
+        CheckFailed: A critical expectation failed.
         MedallionError: Anything else failed.
     """
     step = STEPS.get(name)
@@ -48,7 +48,7 @@ def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> O
         return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         fence.require()
-        if name == "land":  # without Spark, where a scheduler's worker lands the files
+        if name == "land":  # without Spark: a scheduler's worker may land the files
             require_known_columns(driver, run, log)
         elif name in ("apply", "refresh"):
             require_sound_queries(driver, run, log)
@@ -58,7 +58,7 @@ def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> O
 def refresh_onward(run: Run, driver: Driver) -> Outcome:
     """Refresh, check and publish what follows from Bronze at ``run.hour``.
 
-    Where somebody else changes a computed table meanwhile, once more: it is recomputed then.
+    If somebody else changes a computed table in the meantime, this is done once more, which recomputes that table.
     """
     try:
         return _refresh_onward(run, driver)
@@ -68,9 +68,9 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
 
 
 def finish_before(run: Run, driver: Driver) -> None:
-    """Check and publish the hour that Bronze is at, where a run of it was cut short and ``run`` is of a later one.
+    """Refresh, check and publish the hour that Bronze is at, if its run was cut short and ``run`` is of a later hour.
 
-    Errors as for run_step: a red hour stops the later one.
+    Raises as run_step does: a red hour stops the later one.
     """
     lake, tables = driver.lake, driver.tables
     applied = ledger.applied_hour(lake, tables)
@@ -96,7 +96,7 @@ def _refresh_onward(run: Run, driver: Driver) -> Outcome:
 
 @dataclass(frozen=True)
 class Step:
-    """One step. of_layer: whether it is run for one layer at a time, not over the whole lake."""
+    """One step. of_layer: whether it runs for one layer at a time, rather than for the whole lake."""
 
     work: Callable[[Driver, Run, EventLog, str | None], Outcome]
     of_layer: bool = False

@@ -1,4 +1,4 @@
-"""Adding and dropping tables of a lake, between two hours."""
+"""Add and drop tables of a lake, between two hours."""
 
 from medallion.counts import counted
 from medallion.errors import UsageError, advice
@@ -12,7 +12,7 @@ from medallion.pipeline.run import Run
 def add_extra_tables(run: Run, driver: Driver) -> str:
     """Add the extra tables to the lake and return a sentence about it.
 
-    Raises UsageError when the lake has them, and while an hour is being refreshed.
+    Raises UsageError if the lake has them already, or while an hour is being refreshed.
     """
     with driver.writing(run, "tables"):
         _require_no_hour_under_way(driver)
@@ -21,13 +21,13 @@ def add_extra_tables(run: Run, driver: Driver) -> str:
 
 
 def drop_tables(run: Run, driver: Driver, name: str) -> str:
-    """Drop a table, or all extra ones, from the next release and return a sentence about it.
+    """Drop a table, or all extra tables, from the next release and return a sentence about it.
 
-    Raises UsageError for a table that cannot be dropped, and for all extra ones while an hour is being refreshed.
+    Raises UsageError for a table that cannot be dropped, and for the extra tables while an hour is being refreshed.
     """
     lake_tables.require_droppable(driver.lake, name)  # report a mistyped name before waiting for the lock
     with driver.writing(run, "tables"):
-        # A table that is no longer declared takes part in no hour, and publish asks for its drop.
+        # A single table is no longer declared, so it takes part in no hour, and publish waits for its drop.
         if name == lake_tables.EXTRAS:
             _require_no_hour_under_way(driver)
         names = lake_tables.drop_tables(driver.lake, name)
@@ -38,7 +38,7 @@ def drop_tables(run: Run, driver: Driver, name: str) -> str:
 
 
 def _require_no_hour_under_way(driver: Driver) -> None:
-    """Raise UsageError between the first step of an hour and its release: its tables stay the same."""
+    """Raise UsageError while an hour is applied but not published, so that the tables of an hour stay the same."""
     release = releases.require_release(driver.lake, None)
     if (applied := ledger.applied_hour(driver.lake, driver.tables)) != release.hour:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The tables of a layer in dependency order, independent ones at the same time."""
+"""Run work for the tables of a layer in dependency order, independent tables at the same time."""
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -14,15 +14,15 @@ from medallion.storage.fence import LeaseLost
 class Failures:
     """Failed tables and those that wait for them.
 
-    waiting: tables not begun, by the failed table they depend on. errors: of tables that failed, in the order in which
-    they ended.
+    errors: by failed table, in the order in which they ended. waiting: by table that was not begun, the failed table
+    that it depends on.
     """
 
     errors: dict[str, Exception] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
 
     def cause_of(self, table: Table) -> str | None:
-        """Name the failed table that ``table`` reads, at first hand or through others; None where all are well."""
+        """Return the failed table that ``table`` reads, directly or through others; None if none of them failed."""
         causes = (name if name in self.errors else self.waiting.get(name) for name in table.inputs)
         return next(filter(None, causes), None)
 
@@ -30,8 +30,8 @@ class Failures:
 def run_in_order(tables: tuple[Table, ...], work: Callable[[Table], None]) -> Failures:
     """Run ``work`` for each table once its inputs among ``tables`` are done, independent ones at the same time.
 
-    A table that fails stops those that follow from it, and no other. Whatever ends the process, and the loss of the
-    writer lease, is raised after what was running has ended; no other table starts then.
+    A failed table stops only the tables that follow from it. The loss of the writer lease, and whatever ends the
+    process, is raised after running work has ended; no other table is started then.
     """
     by_name = {table.name: table for table in tables}
     order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})

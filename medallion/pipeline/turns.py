@@ -1,7 +1,7 @@
-"""Decide whether a run takes its hour now, waits, or ends with a reason, from the state of the lake and other runs.
+"""Decide whether a run refreshes its hour now, waits, or ends with a reason, from the state of the lake and other runs.
 
 Only the ledger, under the writer lock, decides which hour may be applied. These rules are for runs whose hour is not
-next: a run never delays another one, and never waits for an hour that cannot come.
+next: a run never delays another run, and never waits for an hour that cannot come.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ Kind = Literal["schedule", "catch_up", "backfill", "person"]
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for. hour: None for the next. until: the last hour of a catch-up."""
+    """What a run requests. hour: None for the next one. until: the last hour of a catch-up."""
 
     kind: Kind
     hour: str | None
@@ -26,13 +26,16 @@ class Request:
 
     @property
     def by_person(self) -> bool:
-        """Whether somebody asked for this hour: then a refusal is a failure, else there is only nothing to do."""
+        """Whether a person requested this hour, so that a refusal is a failure rather than just nothing to do."""
         return self.kind in ("backfill", "person")
 
 
 @dataclass(frozen=True)
 class Line:
-    """Where the lake stands. pending: the hours that are still to be applied, oldest first."""
+    """The state of the lake. applied: the last hour that every Bronze table has. pending: hours to apply, oldest first.
+
+    unpublished: the last applied hour, if it is not published or red.
+    """
 
     applied: str | None
     pending: Sequence[str]
@@ -43,7 +46,7 @@ class Runs(Protocol):
     """The runs of the scheduler."""
 
     def active(self, run_id: str) -> bool:
-        """Whether another run of that id is queued or running."""
+        """Whether another run with this id is queued or running."""
 
     def running(self, hours: Collection[str]) -> bool:
         """Whether a run for one of ``hours`` is running."""
@@ -54,7 +57,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class Take:
-    """Go on with this hour; the ledger has the last word. then: the hour that a run must be started for after it."""
+    """Refresh this hour, if the ledger agrees. then: the hour for which to start a run afterwards."""
 
     hour: str | None
     then: str | None = None
@@ -62,7 +65,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait, for the source, for the turn, or for a place among the active runs of a backfill."""
+    """Wait for the source, for other runs, or for a place among the active runs of a backfill."""
 
     reason: str
     what: Literal["source", "turn", "place"]
@@ -70,7 +73,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """End, and have a run start for this earlier hour."""
+    """End, and start a run for this earlier hour."""
 
     hour: str
     reason: str
@@ -80,8 +83,8 @@ class CatchUp:
 class End:
     """End without doing anything.
 
-    failed: the hour was asked for, or is due, and is not refreshed. left: hours that are left to a person, who is
-    warned of them once.
+    failed: whether the hour was requested, or is due, and is not refreshed. left: hours that a person must start; there
+    is one warning about them.
     """
 
     reason: str
@@ -93,9 +96,9 @@ Verdict = Take | Wait | CatchUp | End
 
 
 def read_line(settings: Settings, until: str | None = None) -> Line:
-    """Read where the lake stands, with the pending hours up to ``until``: logs and one listing of the source.
+    """Read the state of the lake, with the pending hours up to ``until``, from its logs and one listing of the source.
 
-    Raises UsageError when the lake has not been loaded or the source does not exist.
+    Raises UsageError if the lake has not been loaded or the source does not exist.
     """
     from medallion.ingest import ledger  # imported here so that parsing a DAG file does not load their engines
     from medallion.ingest.arrivals import pending_at_source
@@ -112,10 +115,10 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
     """Decide what a run does about its request.
 
     Args:
-        request: What it asks for.
-        line: Where the lake stands, with the pending hours up to the requested one.
+        request: What the run requests.
+        line: The state of the lake, with the pending hours up to the requested one.
         runs: The runs of the scheduler.
-        window: How many hours before its own a scheduled run takes up by itself.
+        window: A scheduled run starts runs for earlier hours only if they are at most so many hours before its own.
     """
     hour, unpublished = request.hour, line.unpublished
     if unpublished is not None and (hour is None or hour >= _first(unpublished)):
@@ -161,7 +164,7 @@ def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, ru
 
 
 def _first(unpublished: UnpublishedHour) -> str:
-    """Return the first suspected hour if a check failed, else the unpublished one."""
+    """Return the first suspected hour if a check failed, else the unpublished hour."""
     return unpublished.red.hour if unpublished.red else unpublished.hour
 
 
@@ -199,7 +202,7 @@ def _decide_backfill(hour: str, earlier: Sequence[str], runs: Runs) -> Verdict:
 
 
 def _several(hours: Sequence[str]) -> str:
-    """The hours as a message names them."""
+    """Name hours in a message."""
     if len(hours) == 1:
         return f"hour {hours[0]}"
     return f"{len(hours)} hours ({hours[0]} to {hours[-1]})"

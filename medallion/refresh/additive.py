@@ -61,7 +61,7 @@ def refresh_additive(refresh: Refresh) -> Written:
 
 
 def rows_from_parts(target: Target, update: Callable[[State], TableState]) -> "DataFrame":
-    """Compute the table's rows from its parts, after ``update`` has updated the aggregate state of each."""
+    """Compute the table's rows from the aggregate state of its parts, which ``update`` brings up to date first."""
     if isinstance(target.table.method, Kept):
         return _rows_from_kept(target, target.table.method, update)
     lake, halves = target.lake, split_of(target.table)
@@ -118,7 +118,7 @@ def has_small_state(target: Target) -> bool:
 
 
 def _inputs_by_part(table: Table) -> dict[str, tuple[str, ...]]:
-    """What each part of which state is kept is summed from: inputs of the table, and other parts."""
+    """Return, for each part with aggregate state, what it is summed from: inputs of the table or other parts."""
     if isinstance(table.method, Kept):
         return {part.name: inputs_of(relation_text(part)) for part in table.method.parts}
     return {name: (part.input,) for name, part in split_of(table).parts.items()}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_COMMITS = 24  # commits of an input that are added up one by one
+MAX_COMMITS = 24  # most commits of an input that one refresh adds up
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Source:
     columns: tuple[Column, ...] | None = None
 
     def rows(self, spark: "SparkSession") -> "DataFrame":
-        """Its rows, as queries read them."""
+        """Return its rows, as queries read them."""
         rows = read_table(spark, self.path, self.state, columns=self.columns)
         return rows if self.part is None else _current_groups(rows, self.part)
 
     def changed(self, spark: "SparkSession", change: Changes) -> "DataFrame":
-        """The rows that ``change`` deleted and inserted, with SIDE."""
+        """Return the rows that ``change`` deleted and inserted, with SIDE."""
         changed = read_changes(spark, self.path, self.state.delta, change, self.columns)
         if self.part is None:
             return changed
@@ -66,13 +66,13 @@ class AggregateState:
 
     @property
     def log(self) -> StateLog:
-        """Where it is kept."""
+        """The Delta log with the state."""
         return StateLog(self.target, self.name, {self.source.name: self.source.state})
 
     def add_changes(self) -> TableState:
         """Add what changed in the part's source to the log, in one commit.
 
-        Raises FullRecompute where it cannot be built upon.
+        Raises FullRecompute if the change cannot be added to the log.
         """
         source, log = self.source, self.log
         state, origin = log.former()
@@ -90,7 +90,7 @@ class AggregateState:
         """Raise FullRecompute if a commit contains rows that the proof of this part does not cover."""
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")
-        if self.source.part is not None:  # for these, every changed group is known before and after
+        if self.source.part is not None:  # of aggregate state, every changed group is known before and after
             return
         node = self.target.run.tables[self.source.name]
         for version, commit in zip(change.versions, change.metadata, strict=True):
@@ -100,7 +100,7 @@ class AggregateState:
                 raise FullRecompute(f"version {version} of {node.name} {reason}")
 
     def rebuild(self) -> TableState:
-        """Compute it from all rows of the part's source. Raises MedallionError for a floating-point sum."""
+        """Compute the state from all rows of the part's source. Raises MedallionError for a floating-point sum."""
         from pyspark.sql import functions as F
 
         table, part, spark = self.target.table, self.part, self.target.spark
@@ -150,7 +150,7 @@ def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
-    """Return what the changes add to each sum, by key, without the keys whose sums stay as they are."""
+    """Return what the changes add to each sum, by key, without keys whose sums stay the same."""
     feeds: dict[str, Any] = {part.input: feed}
     sides = spark.sql(part.query_by_commit, **feeds).coalesce(1)
     sums = ", ".join(
@@ -166,7 +166,7 @@ def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Tab
 
 
 def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
-    """Add up the differences to the part as its query gives it."""
+    """Add up the differences in a log; the sum is the part as its query gives it."""
     keys = _list("`{0}`", part.keys)
     sums = ", ".join(f"CAST(SUM(`{c}`) AS {_type(log, c)}) AS `{c}`" for c in part.counters)
     groups = f"SELECT {keys}, {sums} FROM {{log}} GROUP BY {keys}"
@@ -174,7 +174,7 @@ def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
 
 
 def _visible_columns(part: Part) -> str:
-    """The columns of the part's query, in its order, from groups with rows: a sum of no values is null."""
+    """Return SQL for the columns of the part's query, in order, for groups with rows: a sum of no values is null."""
     counted = {c: f"IF(`{part.values[c]}` > 0, `{c}`, NULL) AS `{c}`" for c in part.sums if c in part.values}
     return ", ".join(counted.get(column, f"`{column}`") for column in part.columns)
 

@@ -1,4 +1,4 @@
-"""Upsert by key: the rows with the key values that a change touches are computed anew and replaced, in one commit."""
+"""Upsert by key: recompute and replace the rows with the key values that a change touches, in one commit."""
 
 import json
 from time import perf_counter
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-MAX_LOCAL_ROWS = 500_000  # keys that this process upserts by itself
-MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are in its files
+MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark writes more than that
+MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
 
 
 def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
@@ -49,7 +49,7 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     commit = refresh.commit_metadata(
         RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
     )
-    data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
+    data = collect(rows, max_local_rows(former)) if is_local else None  # a few keys may have many rows
     if data is not None:
         _require_touched(data, column, values)
         _replace_here(refresh, data, column, values, commit)
@@ -77,7 +77,7 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
 
 
 def max_local_rows(former: TableState) -> int:
-    """How many rows of a table this process writes: fewer, the wider they are."""
+    """Return how many rows of a table this process writes at most: fewer if they are wide."""
     if not former.rows:
         return MAX_LOCAL_ROWS
     return min(MAX_LOCAL_ROWS, MAX_LOCAL_BYTES * former.rows // max(1, former.bytes))
@@ -86,7 +86,7 @@ def max_local_rows(former: TableState) -> int:
 def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     """Trace what changed in the inputs to the values of the key whose rows an upsert replaces, sorted, null last.
 
-    Raises FullRecompute where they are not known, too many, or cost more than all rows.
+    Raises FullRecompute if they are unknown or too many, or if replacing their rows costs more than a full recompute.
     """
     require_followable(refresh.changes, refresh.inputs)
     restricted = refresh.proof.restricted
@@ -98,11 +98,10 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
 
 
 def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
-    """Cluster the table by ``column`` and return a note; None if it is clustered.
+    """Cluster the table by ``column`` and return a note; None if it is clustered, or need not or cannot be.
 
-    Otherwise each change would rewrite most files.
-
-    The first full refresh writes it clustered, a later one does not pay for that.
+    Without clustering, each change would rewrite most files. The first full refresh writes the table clustered; later
+    ones leave that to the next upsert.
     """
     former = refresh.former
     wanted = files_by_key(former.rows)
@@ -123,7 +122,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
 
 
 def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> None:
-    """Write the new rows by this process."""
+    """Write the new rows in this process."""
     former = refresh.former
     size = max(1, former.bytes // files_by_key(former.rows))
     layout = FileLayout(refresh.lake.at(refresh.path), size, refresh.lake.marks_from)
@@ -133,7 +132,7 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:
     """Let Spark write what does not fit in this process, and return how many rows it wrote.
 
-    Delta rejects rows outside of what it replaces.
+    Delta rejects rows that do not match the condition of what it replaces.
     """
     from pyspark.errors import PySparkException
 
@@ -156,8 +155,8 @@ def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.unique(data[column])
-    foreign = found.filter(pc.invert(pc.is_in(found, pa.array(values, found.type))))
+    keys = pc.unique(data[column])
+    foreign = keys.filter(pc.invert(pc.is_in(keys, pa.array(values, keys.type))))
     if len(foreign):
         raise _violated(column, foreign[0].as_py())
 

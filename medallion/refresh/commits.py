@@ -1,4 +1,4 @@
-"""The commit of a refresh: rows, layout by key, and the metadata that tells how they came about."""
+"""The commit of a refresh: rows, clustering by key, and metadata with the lineage of the rows."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,13 +21,14 @@ from medallion.storage.table_features import features_for_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# A change rewrites the files it touches, and most changes touch the newest rows: about a day of rows per file.
+# A change rewrites the files that it touches, and most changes touch the newest rows: about a day of rows per file.
 ROWS_PER_FILE, _MAX_FILES = 20_000, 500
-SMALL_BYTES = 64 << 20  # in its files
-SMALL_ROWS = 50_000  # up to this size this process writes a table: a Spark commit costs ten times as much
+# Up to this size this process writes a table: a Spark commit costs ten times as much.
+SMALL_BYTES = 64 << 20  # in data files
+SMALL_ROWS = 50_000
 
 
-Columns = tuple[str, ...] | None  # by which a commit replaces rows as a whole; None for all rows
+Columns = tuple[str, ...] | None  # the columns by whose values a commit replaces rows; None if it replaces all rows
 
 
 def overwrite(
@@ -35,11 +36,11 @@ def overwrite(
 ) -> TableState:
     """Replace all rows of the table by ``rows`` in one commit; its columns stay as they are.
 
-    For a small table only rows that differ are written, so readers do not see unchanged rows as changed. commit: gives
-    the JSON of a commit by what it replaces.
+    Of a small table only rows that differ are written, so readers do not see unchanged rows as changed. commit: returns
+    the JSON of a commit for the columns by which it replaces rows.
     """
     is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES and not features_for_spark(former.delta)
-    data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
+    data = collect(rows, SMALL_ROWS) if is_small else None  # the former table was small; the new rows may be many
     if data is not None:
         key = replaced_by(table)
         layout = FileLayout(lake.folder(table.name), FILE_BYTES, lake.marks_from)
@@ -59,7 +60,7 @@ def files_by_key(rows: int) -> int:
 
 
 def replaced_by(table: Feed | ChangeLog | Table) -> tuple[str, ...]:
-    """The columns whose values a commit of the table replaces as a whole."""
+    """Return the columns by whose values a commit of the table replaces rows."""
     method = table.method if isinstance(table, Table) else None
     return (method.column,) if isinstance(method, ByKey) else table.keys
 
@@ -73,10 +74,12 @@ def commit_metadata(
     *,
     clustered: bool = False,
 ) -> str:
-    """The JSON that a commit carries: hour, run, query and inputs of its rows, with versions; how it was refreshed,
-    and which columns it replaces rows by; whether its files are clustered by key, and the writer's fencing number.
+    """Return the JSON of a commit's metadata.
 
-    Raises LeaseLost when this process is not the lake's writer any more.
+    It has the hour, run, query, proof and input versions of the rows, the refresh method, the columns by which rows are
+    replaced, whether files are clustered by key, and the fencing number of the writer.
+
+    Raises LeaseLost if this process is no longer the lake's writer.
     """
     known: dict[str, Any] = {"hour": run.hour, "run_id": run.run_id, "strategy": run.strategy}
     known |= {

@@ -1,4 +1,4 @@
-"""Predict what a refresh will cost from what recent ones cost, by table, as the event log has it."""
+"""Predict what a refresh of a table will cost from what recent ones cost according to the event log."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried
 
 @dataclass(frozen=True)
 class Costs:
-    """What recent refreshes of a table took, oldest first.
+    """How long recent refreshes of a table took, oldest first.
 
     Args:
         full: Seconds of each full recompute.
@@ -41,7 +41,7 @@ class Costs:
         seconds = [s for _, s in self.incremental]
         try:
             line = linear_regression(sizes, seconds)
-        except StatisticsError:  # one size alone
+        except StatisticsError:  # all sizes are the same
             return median(seconds)
         if line.slope <= 0:
             return median(seconds)
@@ -75,7 +75,7 @@ class RecentCosts:
         self._reading = Lock()  # tables are refreshed in parallel, and the first ones ask at the same time
 
     def of(self, table: str) -> Costs:
-        """Return what ``table`` took; empty if the event log cannot be read."""
+        """Return how long refreshes of ``table`` took; empty if the event log cannot be read."""
         with self._reading:
             if self._by_table is None:
                 self._by_table = _read_costs(self._lake)
@@ -89,7 +89,7 @@ def _read_costs(lake: Lake) -> dict[str, Costs]:
 
 
 def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
-    """Collect the costs by table from event log rows in order of time, but for refreshes that built state."""
+    """Collect the costs by table from event log rows in order of time, without refreshes that built state."""
     costs: dict[str, Costs] = {}
     for row in rows:
         if (name := row.table_name) is None or read_state_work(row.details):

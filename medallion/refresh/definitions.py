@@ -19,9 +19,9 @@ WENT_BACK = "not what readers have, as somebody restored its folder"
 
 
 def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -> bool:
-    """Check whether the rows of a table, as opened, were computed by another query than it is declared with.
+    """Check whether the rows of an opened table were computed by another query than the declared one.
 
-    False for rows that another program wrote: their query is unknown.
+    False for rows that another program wrote, because their query is unknown.
     """
     return isinstance(table, Table) and delta is not None and _is_of_another_query(lake, table, delta.version())
 
@@ -41,7 +41,7 @@ def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None
         if isinstance(table, Table):
             try:
                 reason = _reason_to_rebuild(lake, table, release)
-            except MedallionError:  # a damaged log: the next refresh says so, and mends it
+            except MedallionError:  # a damaged log: the next refresh reports and repairs it
                 continue
             if reason:
                 reasons[table.name] = reason
@@ -49,7 +49,7 @@ def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None
 
 
 def edited_since(lake: Lake, tables: Registry, release: Release, name: str) -> list[str]:
-    """Return which of table ``name`` and its upstream tables have published rows that another query computed."""
+    """Return table ``name`` and its upstream tables where another query computed the published rows."""
     followed = upstream_of(tables, {name})
     return [
         table.name

@@ -1,4 +1,4 @@
-"""Refreshing a layer in full: every table recomputed from its inputs and written once, in dependency order."""
+"""Full refresh of a table: recompute it from its inputs and overwrite it."""
 
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def refresh_full(run: RefreshRun, table: Table) -> Written:
     """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
 
-    The first write clusters it by its key, so that a change touches few files; later ones need not pay for that.
+    The first write, and one that changes the columns, clusters a table that is upserted by its key, so that a change
+    touches few files; other writes do not pay for that.
 
     Raises:
         MedallionError: An input has not been written, the table cannot be opened, or Spark failed.
@@ -38,8 +39,8 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     warning = move_if_damaged(run, table)
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
-        if former and (found := provenance(lake.folder(table.name), former.version)).changes:
-            warning = f"recomputed, as somebody else changed it: {found.describe()}"
+        if former and (lineage := provenance(lake.folder(table.name), former.version)).changes:
+            warning = f"recomputed, as somebody else changed it: {lineage.describe()}"
         target = Target(run, table, inputs)
         try:
             state = _write(target, former, _computed_rows(target, is_first=former is None))
@@ -52,10 +53,10 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
 
 
 def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
-    """All rows of the table.
+    """Compute all rows of the table.
 
-    Where aggregate state pays, the first refresh computes them from it, and so do later ones while it is small: the
-    next small change is then added to it.
+    Where aggregate state pays, the first refresh builds it and computes the rows from it. Later ones do so while the
+    state is small, so that the next change can be added to it.
     """
     table = target.table
     is_additive = isinstance(table.method, Additive | Kept) and not target.proof.unproven
@@ -65,7 +66,7 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
 
 
 def _queried_rows(target: Target) -> "DataFrame":
-    """All rows of the table, as its query gives them."""
+    """Compute all rows of the table by its query."""
     return target.spark.sql(target.table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
 
 
@@ -95,9 +96,9 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
-    """Move the table away if its log is proven to be damaged, and return a note: all its rows can be recomputed.
+    """Move the table away if its log is proven to be damaged, and return a note; all its rows can be recomputed.
 
-    Raises MedallionError if it cannot be opened for another reason, which may pass and leaves the table intact.
+    Raises MedallionError if it cannot be opened for another reason: that may be temporary, and the table is intact.
     """
     lake = run.lake
     try:

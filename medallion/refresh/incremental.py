@@ -1,8 +1,8 @@
-"""Refresh a table by touching only what changed, from the same definition that a full refresh recomputes.
+"""Refresh a table by processing only what changed, from the same definition that a full refresh uses.
 
-The metadata of each commit names the input versions that its rows follow from, so the logs alone tell what is new to a
-table, also after a crash or a full run. If that is unknown, or too much, the table is recomputed and the event log says
-why.
+The metadata of each commit names the input versions that its rows were computed from, so the logs alone show what is
+new to a table, even after a crash or a full refresh. If that is unknown or too much, the table is recomputed and the
+event log says why.
 """
 
 from dataclasses import replace
@@ -21,15 +21,15 @@ from medallion.spark.session import explained
 
 
 def refresh_incremental(run: RefreshRun, table: Table) -> Written:
-    """Bring ``table`` to its inputs' current versions in one commit, or none where no input changed.
+    """Bring ``table`` to its inputs' current versions; rows are replaced in one commit, or none if no input changed.
 
-    The rows are those that refresh_full gives.
+    The rows are the same as those of refresh_full.
 
     Returns:
-        What was written, with the method, and the reason where the table was recomputed instead.
+        What was written, with the method, and the reason if the table was recomputed instead.
 
     Raises:
-        MedallionError: An input has not been written, or Spark failed; the table is as it was.
+        MedallionError: An input has not been written, or Spark failed; the rows of the table are unchanged.
     """
     try:
         return _refresh(_plan(replace(run, strategy="incremental"), table))
@@ -41,7 +41,7 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
 
 
 def _plan(run: RefreshRun, table: Table) -> Refresh:
-    """Collect what is known before a method is chosen. Raises FullRecompute if that is not enough."""
+    """Collect what an incremental refresh needs to know. Raises FullRecompute if something is missing."""
     lake, inputs = run.lake, input_states(run.lake, table)
     if reason := run.proof_of(table).unproven:
         raise FullRecompute(reason)
@@ -67,7 +67,7 @@ def _refresh(refresh: Refresh) -> Written:
                 version = refresh.record_input_versions()
                 return Written.unchanged(version, refresh.inputs, "no row follows from what changed")
             case Additive() | Kept():
-                # Its state catches up when a small change makes keeping it worthwhile.
+                # The state catches up when a later, small change is worth following.
                 if reason := oversized_sum(refresh):
                     raise FullRecompute(reason)
                 if not is_worth_state(refresh):

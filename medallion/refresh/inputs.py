@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
-    """The current state of each input. Raises MedallionError when one has not been written,
-    ChangedByOthers when another program has changed one of them."""
+    """Return the current state of each input.
+
+    Raises:
+        MedallionError: An input has not been written.
+        ChangedByOthers: Another program has changed an input.
+    """
     inputs = {}
     for name in table.inputs:
         state = lake.state(name)
@@ -35,14 +39,15 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 
 
 def commits_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
-    """Return the identity of the commit at each input's version, without those whose log entry is gone."""
+    """Return the identity of the commit at each input's version, without inputs whose log entry is gone."""
     return {name: state.commit for name, state in inputs.items() if state.commit}
 
 
 def changes_since(folder: Place, name: str, state: TableState, origin: Mapping[str, Any]) -> Changes:
-    """List what is new in the input ``name`` in ``folder``, since the version that the commit ``origin`` went by.
+    """List what is new in the input ``name`` in ``folder`` since the version that ``origin`` names.
 
-    state: the input as it is now; its log is not read if that is the same commit.
+    state: the input as it is now; its log is not read if it is at the same commit. origin: metadata of the commit that
+    read the former version.
     """
     known, commit = origin["inputs"][name], origin.get("commits", {}).get(name)
     if known == state.version and commit is not None and commit == state.commit:

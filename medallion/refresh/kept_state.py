@@ -1,7 +1,7 @@
-"""State kept for a relation of a query: add the difference that a change makes, and give the relation from it.
+"""State kept for a relation of a query: add the difference that a change makes, and compute the relation from it.
 
-The difference is what the touched rows give after the change less what they gave before it. Before means the input
-versions that the last commit names.
+The difference is what the touched rows give after the change, less what they gave before it: at the input versions
+that the last commit names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,17 +39,17 @@ class KeptState:
 
     @property
     def name(self) -> str:
-        """What the rest of the query calls the relation."""
+        """The name of the relation in the rest of the query."""
         return self.part.name
 
     @cached_property
     def inputs(self) -> Mapping[str, TableState]:
-        """The inputs that it is computed from, as they are."""
+        """The current state of the inputs that the relation is computed from."""
         return {name: self.target.inputs[name] for name in inputs_of(relation_text(self.part))}
 
     @property
     def log(self) -> StateLog:
-        """Where it is kept."""
+        """The Delta log with the state."""
         return StateLog(self.target, self.name, self.inputs)
 
     def add_changes(self) -> TableState:
@@ -59,7 +59,10 @@ class KeptState:
         """
         log, lake = self.log, self.target.lake
         state, origin = log.former()
-        changes = {name: changes_since(lake.folder(name), name, found, origin) for name, found in self.inputs.items()}
+        changes = {
+            name: changes_since(lake.folder(name), name, input_state, origin)
+            for name, input_state in self.inputs.items()
+        }
         require_followable(changes, self.inputs)
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")
@@ -68,7 +71,7 @@ class KeptState:
         return log.append(state.delta, None, ()) if any(changes.values()) or log.lags(origin) else state
 
     def rebuild(self) -> TableState:
-        """Compute it from all rows of its inputs."""
+        """Compute the state from all rows of its inputs."""
         target = self.target
         frames: Frames = {
             name: read_table(target.spark, target.lake.path(name), state, columns=target.proof.inputs[name])
@@ -79,7 +82,7 @@ class KeptState:
         return self.log.write(target.spark.sql(f"SELECT {_listed([*self._groups, filled])} FROM {{rows}}", rows=rows))
 
     def rows(self, state: TableState) -> "DataFrame":
-        """The relation, as the rest of the query reads it."""
+        """Return the relation, as the rest of the query reads it."""
         log = read_table(self.target.spark, self.log.path, state)
         sums = ", ".join(f"CAST(COALESCE(SUM({c}), 0) AS {_type(log, c)}) AS {c}" for c in self._counters)
         by = f" GROUP BY {_listed(self._groups)}" if self._groups else ""
@@ -95,7 +98,7 @@ class KeptState:
         return [name for name, _ in counters_of(self.part)]
 
     def _sides(self, changes: Mapping[str, Changes], origin: Mapping[str, Any]) -> tuple[Frames, Frames] | None:
-        """Return the touched rows of its inputs, before and after; None if the changes touch nothing."""
+        """Return the touched rows of the inputs, before and after the changes; None if these touch nothing."""
         target, by = self.target, self.part.by
         if by is None:
             ((name, change),) = changes.items()
@@ -125,7 +128,7 @@ class KeptState:
         }
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
-        """Read an input as it was. Raises FullRecompute if some of its files are gone."""
+        """Return an input as the last commit read it. Raises FullRecompute if some of its files are gone."""
         from deltalake.exceptions import DeltaError
 
         now, lake, version = self.inputs[name], self.target.lake, origin["inputs"][name]
@@ -133,7 +136,7 @@ class KeptState:
             return now
         try:
             former = lake.state(name, version)
-        except (MedallionError, DeltaError, OSError):  # of its log, or of what marks its deleted rows
+        except (MedallionError, DeltaError, OSError):  # its log or a deletion vector cannot be read
             former = None
         if former is not None:
             current = {*map(str, data_files(now.delta, lake.access))}

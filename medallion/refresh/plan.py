@@ -1,4 +1,4 @@
-"""What is known before an incremental refresh of a table, and when it is recomputed instead."""
+"""What is known before an incremental refresh of a table, and when the table is recomputed instead."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from medallion.storage.table_features import features_for_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_CHANGED_SHARE = 0.2  # bytes of an input's change: beyond this, recomputing is cheaper
-MAX_UNCHANGED_COMMITS = 16  # commits of an input without a changed row, after which the version read so far is recorded
+MAX_CHANGED_SHARE = 0.2  # of an input's bytes: if more changed, recomputing is cheaper
+MAX_UNCHANGED_COMMITS = 16  # commits of an input without a changed row; after more, its current version is recorded
 MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
 
 
@@ -38,8 +38,8 @@ class NoneExisted(FullRecompute):
 class ChangedSince(FullRecompute):
     """Somebody else changed the table, or its aggregate state, since its last refresh."""
 
-    def __init__(self, found: Provenance) -> None:
-        super().__init__(f"somebody else changed it: {found.describe()}")
+    def __init__(self, lineage: Provenance) -> None:
+        super().__init__(f"somebody else changed it: {lineage.describe()}")
 
 
 class ProofViolated(FullRecompute):
@@ -51,7 +51,7 @@ class ProofViolated(FullRecompute):
 
 @dataclass(frozen=True)
 class Target:
-    """One table that is refreshed in a run, from the current states of its inputs."""
+    """One table that is refreshed in a run, with the current states of its inputs."""
 
     run: RefreshRun
     table: Table
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def proof(self) -> Proof:
-        """What is proven of it."""
+        """What is proven of the table."""
         return self.run.proof_of(self.table)
 
     @property
@@ -77,8 +77,8 @@ class Target:
 class Refresh(Target):
     """One incremental refresh of one table.
 
-    former: the table as it is; origin: the metadata of its commit. changes: what is new in each input since the
-    versions that the former rows follow from.
+    former: the table before the refresh. origin: the metadata of its newest commit. changes: what is new in each input
+    since the versions that the former rows were computed from.
     """
 
     former: TableState
@@ -92,25 +92,25 @@ class Refresh(Target):
 
     @property
     def path(self) -> str:
-        """Where the table is."""
+        """The path of the table."""
         return self.lake.path(self.table.name)
 
     @property
     def changed_bytes(self) -> int:
-        """The size of what is new in its inputs."""
+        """The bytes of what is new in the inputs."""
         return sum(change.bytes for change in self.changes.values())
 
     def commit_metadata(self, method: RefreshMethod, replaces: Columns, *, clustered: bool = False) -> str:
-        """The JSON that its commit carries."""
+        """Return the JSON of the metadata of its commit."""
         return commit_metadata(self.table, self.run, self.inputs, method, replaces, clustered=clustered)
 
     @property
     def is_clustered(self) -> bool:
-        """Whether its files are clustered by key."""
+        """Whether the files of the table are clustered by key."""
         return bool(self.origin.get("clustered", False))
 
     def record_input_versions(self) -> int:
-        """Commit which input versions the table is current with, and return the version of that commit."""
+        """Record in an empty commit which input versions the table is current with, and return its version."""
         commit = self.commit_metadata(RefreshMethod.UNCHANGED, (), clustered=self.is_clustered)
         delta = self.former.delta
         if features_for_spark(delta):
@@ -122,8 +122,8 @@ class Refresh(Target):
     def keep_unchanged(self) -> int:
         """Return the version of a table whose inputs have not changed.
 
-        When that takes many log entries to see, an empty commit records the versions seen, so an idle hour reads a
-        bounded part of each log.
+        If it took many log entries to see that, an empty commit records the versions of the inputs, so an idle hour
+        reads a bounded part of each log.
         """
         known = self.origin["inputs"]
         if any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items()):
@@ -131,16 +131,16 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
-        """Raise FullRecompute if that is known to cost less than a change of this size; ``change`` says it in words.
+        """Raise FullRecompute if a full recompute is known to cost less than following a change of this ``size``.
 
-        Only a table whose policy is ``auto`` goes by cost.
+        change: the change in words, for the reason. Only tables with the policy ``auto`` are judged by cost.
         """
         costs = self.run.costs.of(self.table.name)
         if self.table.refresh == "auto" and (reason := costs.reason_to_recompute(size, change)):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
-        """Put ``rows`` in the place of all that the table had."""
+        """Replace all rows of the table by ``rows``."""
         state = overwrite(self.lake, self.table, rows, self.former, partial(self.commit_metadata, method))
         return Written.whole(state, self.inputs, strategy="incremental", method=method, note=note)
 
@@ -148,9 +148,10 @@ class Refresh(Target):
 def former_state(
     lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]
 ) -> tuple[TableState, Mapping[str, Any]]:
-    """The table, or the aggregate state, at ``path`` as it is, and the metadata of its commit.
+    """Return the table, or the aggregate state, at ``path``, and the metadata of its newest commit.
 
-    Raises FullRecompute when it is not known which versions of ``inputs`` its rows follow from.
+    Raises FullRecompute if it does not exist or cannot be opened, somebody else changed it, its query has changed, or
+    an input was rebuilt.
     """
     try:
         delta = lake.open(path)
@@ -158,10 +159,10 @@ def former_state(
         raise FullRecompute(str(damaged)) from None
     if delta is None:
         raise NoneExisted("none existed")
-    found = provenance(lake.at(path), delta.version())
-    if found.changes:
-        raise ChangedSince(found)
-    if not (origin := found.origin):
+    lineage = provenance(lake.at(path), delta.version())
+    if lineage.changes:
+        raise ChangedSince(lineage)
+    if not (origin := lineage.origin):
         raise NoneExisted("none existed")
     if origin.get("query") != table.fingerprint:
         raise FullRecompute("its query has changed")

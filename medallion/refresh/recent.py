@@ -1,4 +1,4 @@
-"""Latest rows: compute a table from the newest part of an input, where only that part matters."""
+"""Latest rows: compute a table from the newest part of an input if only that part matters."""
 
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
 
 
 def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
-    """Return the files with the newest rows by their statistics; all files if one has no statistics."""
+    """Read the files that may have the newest rows, by their statistics; all files if one has no statistics."""
     state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
     columns = refresh.proof.inputs.get(recent.input)
     known = [value for value in state.actions.get(f"max.{recent.column}", ()) if value is not None]
@@ -34,9 +34,10 @@ def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
 
 
 def _oldest(newest: "datetime | date", span: timedelta) -> "datetime | date":
-    """Return the smallest value that may matter: of a DATE column, the whole day.
+    """Return the smallest value that may matter.
 
-    It lies a second before the span, because statistics are cut to milliseconds.
+    For a DATE column, that is the whole day on which the span begins. For a timestamp, it is a second before the span,
+    because statistics are cut to milliseconds.
     """
     if isinstance(newest, datetime):
         return newest - span - timedelta(seconds=1)

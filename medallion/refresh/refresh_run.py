@@ -16,11 +16,13 @@ from medallion.storage.lake import Lake, TableState
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """One table as written: rows and bytes of the commit, and the version it made.
+    """The outcome of a refresh of one table.
 
-    strategy: what was really done, ``full`` or ``incremental``; method: how. note: the reason, where one is needed.
-    warning: what a person should know; usually none. changed: the size of what changed, where it was refreshed by that:
-    values of its key, or bytes. state_work: what it did about incremental state before it could use it.
+    rows_in: rows of the inputs, or the key values of an upsert. rows_out, bytes_out: of the table or, for an upsert, of
+    the commit. version: of the table after the refresh. inputs: their versions.
+    strategy: what was really done, ``full`` or ``incremental``. method: how. note: the reason, where one is needed.
+    warning: what a person should know; usually None. changed: the size of the change that the refresh followed, in
+    values of the key or bytes. state_work: what the refresh did to build incremental state before it could use it.
     """
 
     rows_in: int
@@ -49,7 +51,7 @@ class Written:
 
     @classmethod
     def unchanged(cls, version: int, inputs: Mapping[str, TableState], note: str) -> "Written":
-        """Return the outcome for a table that stays as it is; note: why."""
+        """Return the outcome for a table whose rows stay the same; note: why."""
         return cls(
             rows_in=0,
             rows_out=0,
@@ -66,8 +68,8 @@ class Written:
 class RefreshRun:
     """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
 
-    costs: what tables took before this run. strategy: ``full`` or ``incremental``. tables: every table of the lake as
-    it is declared. proof_of: what is proven of a table, by which its refresh goes.
+    costs: how long refreshes of tables took before this run. strategy: ``full`` or ``incremental``. tables: the
+    declarations of all tables. proof_of: returns what is proven of a table.
     """
 
     lake: Lake

@@ -1,7 +1,7 @@
 """The log of a part's state beside the tables: differences that add up to the state.
 
-Each commit adds what one change adds to each group. A part has a folder of its own; its commits carry the versions of
-the inputs that they follow from, as those of tables do.
+Each commit adds what one change adds to each group. A part has a folder of its own; as in tables, the metadata of its
+commits names the input versions that they were computed from.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame
 
-MAX_GROUPS = 500_000  # that one change may touch, and that this process writes
+MAX_GROUPS = 500_000  # most groups that one change may touch, and that this process writes
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,14 @@ class StateLog:
 
     @property
     def path(self) -> str:
-        """Where it is kept."""
+        """The path of the log."""
         return self.target.lake.aggregate_state_path(self.target.table.name, self.name)
 
     def former(self) -> tuple[TableState, Mapping[str, Any]]:
-        """Open the log and read the metadata of its last commit. Raises FullRecompute if it cannot be built upon."""
+        """Open the log and read the metadata of its newest commit.
+
+        Raises FullRecompute if changes cannot be added to it.
+        """
         state, origin = former_state(self.target.lake, self.path, self.target.table, self.inputs)
         if names := features_for_spark(state.delta):
             raise FullRecompute(f"somebody switched on {names}")
@@ -52,7 +55,7 @@ class StateLog:
         return state, origin
 
     def append(self, delta: "DeltaTable", difference: "pa.Table | None", replaces: Columns) -> TableState:
-        """Append a difference. None means that nothing changed: only the versions seen are recorded."""
+        """Append a difference; None to record only the input versions, because nothing changed."""
         from deltalake import write_deltalake
 
         commit = properties(self.metadata(replaces), upon=delta)
@@ -63,7 +66,7 @@ class StateLog:
         return state_of(delta)
 
     def lags(self, origin: Mapping[str, Any]) -> bool:
-        """Whether the input versions it names are so old that checking for changes has become costly."""
+        """Whether the input versions in ``origin`` are so old that looking for changes has become costly."""
         known = origin["inputs"]
         return any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items())
 
@@ -95,7 +98,7 @@ class StateLog:
         return state_of(self.target.lake.opened(self.path))
 
     def _open_or_remove(self) -> "DeltaTable | None":
-        """Open the log if there is one. Remove it if it is damaged or has unsupported features: no release names it."""
+        """Open the log if it exists. Remove it if it is damaged or has unsupported features: no release names it."""
         folder = self.target.lake.at(self.path)
         try:
             delta = self.target.lake.open(self.path)
@@ -109,6 +112,6 @@ class StateLog:
         return None
 
     def metadata(self, replaces: Columns) -> str:
-        """The JSON that a commit of it carries."""
+        """Return the JSON of the metadata of a commit."""
         target, method = self.target, RefreshMethod.INCREMENTAL_AGGREGATE
         return commit_metadata(target.table, target.run, self.inputs, method, replaces)

@@ -1,4 +1,4 @@
-"""What a strategy is, and those that a refresh can choose, by name."""
+"""The strategies of a refresh, by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from medallion.refresh.refresh_run import RefreshRun, Written
 
 
 class Strategy(Protocol):
-    """Bring one table to its inputs' current versions in one commit, or none where it is there already."""
+    """Bring one table to its inputs' current versions in one commit, or in none if it is current."""
 
     def __call__(self, run: RefreshRun, table: Table, /) -> Written: ...
 

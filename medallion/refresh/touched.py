@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_KEYS = 20_000  # values of a key that are named one by one
-MAX_LEADING_VALUES = 500_000  # of a column that leads to the key over a path
+MAX_KEYS = 20_000  # most key values that one refresh follows
+MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key
 
 
 @dataclass(frozen=True)
 class Trace:
-    """From changes to the values of a key that they touch.
+    """Trace changes of inputs to the key values that they touch.
 
-    by: the key, and how inputs lead to it. restricted: by input that has the key, the column with it. inputs: as they
-    are now. changes: what is new in each of them.
+    by: the key, and the paths from inputs to it. restricted: by input that has the key, its column. inputs: their
+    current states. changes: what is new in each of them.
     """
 
     spark: "SparkSession"
@@ -40,9 +40,9 @@ class Trace:
     changes: Mapping[str, Changes]
 
     def values(self) -> list[Any]:
-        """Return the key values that changed rows have or lead to, before and after, sorted, null last.
+        """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.
 
-        Raises FullRecompute if there are too many, or they cannot be listed.
+        Raises FullRecompute if there are too many, or if SQL cannot list them.
         """
         touched: set[Any] = set()
         for name, change in self.changes.items():
@@ -67,7 +67,7 @@ class Trace:
             return {*self._changed(name, self.restricted[name], change, MAX_KEYS).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
-            # Many rows of another table may lead to few of this one.
+            # Many values of a column on the path may lead to few key values.
             values = self._changed(name, way.column, change, MAX_LEADING_VALUES)
             sought = pa.table({way.as_column: values.drop_null()})
             is_here = self._is_read_here(way.through)
@@ -81,7 +81,7 @@ class Trace:
         return values
 
     def _is_read_here(self, name: str) -> bool:
-        """Whether this process follows the paths from an input: for small tables that is faster than a Spark job."""
+        """Whether this process follows the paths from an input itself: for small tables, faster than a Spark job."""
         state = self.inputs[name]
         if state.bytes > delta_writes.MAX_LOCAL_TABLE_BYTES or features_for_spark(state.delta):
             return False
@@ -90,7 +90,7 @@ class Trace:
     def _reached_here(self, name: str, sought: "pa.Table") -> set[Any]:
         """Return the key values reached from rows of ``name`` whose column is in ``sought``.
 
-        Its present rows are enough: deleted rows are part of its own changes.
+        Its current rows are enough: deleted rows are part of its own changes.
         """
         import pyarrow as pa
 
@@ -106,7 +106,7 @@ class Trace:
         return touched
 
     def _reached(self, name: str, sought: "pa.Table | DataFrame") -> set[Any]:
-        """Do the same with Spark."""
+        """Return the same as ``_reached_here``, by a Spark job."""
         import pyarrow as pa
         from pyspark.sql import functions as F
 
@@ -115,8 +115,8 @@ class Trace:
         rows = read_table(self.spark, self.lake.path(name), self.inputs[name])
         rows = rows.join(sought, sought.columns[0], "left_semi")
         if name not in self.by.via:
-            found = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
-            return {*found.column(0).to_pylist()}
+            keys = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
+            return {*keys.column(0).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             sought = rows.select(F.col(way.column).alias(way.as_column)).distinct()
@@ -131,14 +131,14 @@ def rows_with(
     key: tuple[str | None, list[Any]],
     columns: tuple[Column, ...],
 ) -> "DataFrame":
-    """An input at the version of its ``state``: the rows with a value of a key.
+    """Return the rows of an input with the given key values, at the version of its ``state``.
 
     Args:
         spark: The session.
-        path: Of the input.
-        state: Of the input.
-        key: The column with the key, and its values, sorted, null last; no column for all rows.
-        columns: What queries see of it.
+        path: The path of the input.
+        state: The state of the input.
+        key: The column with the key, or None for all rows; then its values, sorted, null last.
+        columns: The columns of the input that queries see.
     """
     import pyarrow as pa
     from pyspark.sql import functions as F

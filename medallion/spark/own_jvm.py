@@ -150,10 +150,10 @@ def end_of_jvm(patience: float = 0.0) -> str | None:
 
 def telling_line(lines: Iterable[str]) -> str:
     """Return the line that best explains why a JVM exited: the last cause, else the first error, else the last line."""
-    said = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
-    causes = [line for line in said if line.startswith("Caused by:")]
-    errors = [line for line in said if any(word in line for word in _TELLING)]
-    return (causes[-1:] or errors[:1] or said[-1:] or [""])[0]
+    messages = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
+    causes = [line for line in messages if line.startswith("Caused by:")]
+    errors = [line for line in messages if any(word in line for word in _TELLING)]
+    return (causes[-1:] or errors[:1] or messages[-1:] or [""])[0]
 
 
 def with_words(error: MedallionError, lines: Iterable[str]) -> MedallionError:

@@ -1,1 +1,1 @@
-"""Files in folders and buckets, lake paths, Delta reads without Spark, the change feed, DuckDB views."""
+"""Files in folders and buckets, lake paths, Delta reads and writes without Spark, the change feed, DuckDB views."""

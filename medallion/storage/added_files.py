@@ -1,6 +1,6 @@
-"""The ``add`` actions of data files as a log has them, whole: delta-rs gives their statistics, not their text.
+"""Read the complete ``add`` actions of data files from a log: delta-rs returns only their statistics.
 
-Read from the newest entry back to the newest checkpoint, as far as files are still to be found.
+Entries are read from the newest back to the newest checkpoint, until every file is found.
 """
 
 import json
@@ -18,32 +18,33 @@ _ADDED = re.compile(r'\s*\{\s*"add"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
 def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
     """Return the newest ``add`` of each of ``paths``, which are files of the table in ``folder`` at ``version``.
 
-    Files that cannot be found, as in a checkpoint of another form, or have no row count are left out.
+    Files without a row count are left out, and files that cannot be found, such as those in a checkpoint of another
+    form.
     """
-    found = _find(folder, version, paths)
-    return {path: added for path, added in found.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
+    actions = _find(folder, version, paths)
+    return {path: added for path, added in actions.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
 
 
 def _find(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
-    wanted, found = set(paths), dict[str, Action]()
+    wanted, actions = set(paths), dict[str, Action]()
     checkpoints = checkpoints_in({place.name: place for place in (folder / "_delta_log").iterdir()})
     base = max((number for number in checkpoints if number <= version), default=-1)
     for number in range(version, base, -1):
         try:
             lines = read_entry(folder, number).lines
         except FileNotFoundError:
-            return found
+            return actions
         for line in lines:
             match = _ADDED.match(line)
             if match and match[1] in wanted:
-                found[match[1]] = json.loads(line)["add"]
-        wanted -= found.keys()
+                actions[match[1]] = json.loads(line)["add"]
+        wanted -= actions.keys()
         if not wanted:
-            return found
+            return actions
     for place in checkpoints.get(base, ()):
         if place.name.endswith(".parquet"):
-            found |= _in_checkpoint(place, wanted)
-    return found
+            actions |= _in_checkpoint(place, wanted)
+    return actions
 
 
 def _in_checkpoint(place: Place, paths: Collection[str]) -> dict[str, Action]:

@@ -1,4 +1,4 @@
-"""What changed in a Delta table between two versions: which commits, from its log alone, and which rows."""
+"""What changed in a Delta table between two versions, from its log alone: the commits, and files with their rows."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +15,10 @@ from medallion.storage.log_entries import columns_of, identity_at
 class Changes:
     """Commits of a table after one version and up to another.
 
-    versions: those that changed rows. metadata: what each of these commits says of itself. files: where those rows are,
-    as version, kind (cdc: the change feed, add, remove) and name; a version's feed stands for all of it. bytes: of
-    these files. unknown: why the changes cannot be determined; None if they can.
+    versions: the versions that changed rows. metadata: the metadata of each of these commits. files: the files with the
+    changed rows, as version, kind (``cdc`` for the change data feed, ``add``, ``remove``) and name; a version with a
+    change data feed has no other files here. bytes: of these files. unknown: why the changes cannot be determined; None
+    if they can.
     """
 
     versions: tuple[int, ...] = ()
@@ -36,14 +37,14 @@ class Changes:
 
 
 def changes(folder: Place, since: int, newest: int, identity: str | None = None) -> Changes:
-    """List the commits of a table after ``since`` up to ``newest`` that changed rows, not only moved them.
+    """List the commits of a table after ``since`` up to ``newest`` that changed rows, rather than only moved them.
 
-    identity: of the commit at ``since``, if recorded; with another commit there the changes are unknown.
+    identity: of the commit at ``since``, if recorded; if another commit is there now, the changes are unknown.
     """
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
-    if identity is not None and (found := identity_at(folder, since)) != identity:
-        why = "is not in its log any more" if found is None else "is another commit: its folder went back"
+    if identity is not None and (current_identity := identity_at(folder, since)) != identity:
+        why = "is not in its log any more" if current_identity is None else "is another commit: its folder went back"
         return Changes(unknown=f"its version {since} {why}")
     versions: list[int] = []
     commits: list[Mapping[str, Any]] = []
@@ -72,7 +73,7 @@ def changes(folder: Place, since: int, newest: int, identity: str | None = None)
 
 
 def _commit_metadata(actions: Sequence[tuple[str, dict[str, Any]]]) -> Mapping[str, Any]:
-    """Return the metadata of a commit; none where it has no JSON object for it, as one of another writer."""
+    """Return the metadata of a commit; empty if it is not a JSON object, as in commits of other writers."""
     text = next((content.get("userMetadata") for kind, content in actions if kind == "commitInfo"), None)
     try:
         known = json.loads(text or "{}")
@@ -88,7 +89,7 @@ def _keeps_columns(folder: Place, version: int, metadata: dict[str, Any]) -> boo
 
 
 def columns_at(folder: Place, version: int) -> Any:
-    """Return the columns of the table in ``folder`` at one version, as ``columns_of`` does; None where it has none."""
+    """Return the columns of the table in ``folder`` at a version, as ``columns_of`` does; None if it cannot be read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

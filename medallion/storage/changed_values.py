@@ -1,4 +1,4 @@
-"""The values of a column in the rows that changed, read without Spark."""
+"""Read the values of a column in changed rows, without Spark."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
-    """The values that ``column`` has in the rows that ``changes`` of a table deleted and inserted, each once.
+    """Return the distinct values of ``column`` in the rows that ``changes`` of a table deleted and inserted.
 
     Reading stops after the batch that exceeds ``max_values``, so memory does not grow with the change.
     """

@@ -1,6 +1,6 @@
-"""Clustering: the rows of a table sorted by one column into files.
+"""Clustering: sort the rows of a table by one column into files.
 
-It moves rows without changing them, so it is committed with ``dataChange = false``: followers of the table's changes
+This moves rows without changing them, so it is committed with ``dataChange = false``: readers of the table's changes
 see none.
 """
 
@@ -20,11 +20,11 @@ def cluster(
 ) -> tuple[int, str]:
     """Sort a table by ``column`` into files of ``file_bytes``.
 
-    metadata: the JSON of the commit that wrote its rows, repeated so that no older commit has to be read. In a table
-    that is too large to sort, small files are merged, which takes the memory of one file.
+    metadata: the JSON of the commit that wrote the rows, repeated here so that no older commit has to be read. If the
+    table is too large to sort, small files are merged instead, which takes the memory of one file.
 
     Returns:
-        How many files were replaced, and why the table was not sorted; empty if it was.
+        The number of replaced files, and why the table was not sorted; empty if it was.
     """
     from deltalake.exceptions import DeltaError
 

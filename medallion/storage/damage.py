@@ -1,7 +1,7 @@
 """Prove that a Delta log is damaged: only then may a table be set aside and rebuilt.
 
 Failing to open a table proves nothing: a process may have too many open files, a disk or a service may fail for a
-moment, or a newer writer may have made the table.
+moment, or a newer writer may have created the table.
 """
 
 import json
@@ -17,7 +17,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.(parquet|json)")
 
 
 def proven_damage(folder: Place) -> str | None:
-    """Describe the damage in the log of a table; None without damage, or where the log cannot be read now."""
+    """Describe the damage in the log of a table; None if there is none, or the log cannot be read now."""
     try:
         return log_damage(folder)
     except (OSError, MedallionError):
@@ -25,7 +25,7 @@ def proven_damage(folder: Place) -> str | None:
 
 
 def log_damage(folder: Place) -> str | None:
-    """Describe the damage in the part of a table's log that is needed to open it; None without damage.
+    """Describe the damage in the part of a table's log that is needed to open it; None if there is none.
 
     Raises:
         OSError: A file cannot be read, which proves nothing.
@@ -37,7 +37,7 @@ def log_damage(folder: Place) -> str | None:
     if hinted is not None and hinted not in checkpoints:
         return f"checkpoint {hinted} is missing"
     if not commits and not checkpoints:
-        return None  # there is no table
+        return None  # the table does not exist
     newest = max(checkpoints, default=-1)
     for place in checkpoints.get(newest, ()):
         if not is_checkpoint(place):
@@ -65,15 +65,15 @@ def checkpoints_in(names: Mapping[str, Place]) -> dict[int, list[Place]]:
 
 
 def hinted_checkpoint(hint: Place | None) -> int | None:
-    """Return the version that ``_last_checkpoint`` names; None where it is missing or damaged."""
+    """Return the version that ``_last_checkpoint`` names; None if that file is missing or damaged."""
     try:
         return None if hint is None else int(json.loads(hint.read_bytes())["version"])
-    except (ValueError, LookupError, TypeError):  # readers ignore a damaged one
+    except (ValueError, LookupError, TypeError):  # readers ignore a damaged hint
         return None
 
 
 def is_checkpoint(place: Place) -> bool:
-    """Check whether a file of a checkpoint can be read as one."""
+    """Check whether a file of a checkpoint can be parsed."""
     content = place.read_bytes()
     if place.name.endswith(".json"):
         return _are_actions(content)
@@ -88,12 +88,12 @@ def is_checkpoint(place: Place) -> bool:
 
 
 def is_commit(place: Place) -> bool:
-    """Check whether a file is an entry of a log."""
+    """Check whether a file can be parsed as an entry of a log."""
     return _are_actions(place.read_bytes())
 
 
 def _are_actions(content: bytes) -> bool:
-    """Whether every line is an object in JSON."""
+    """Whether every line is a JSON object."""
     try:
         lines: list[Any] = [json.loads(line) for line in content.splitlines() if line.strip()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Parquet files of a Delta table that this process writes by itself, with the statistics that their log entry has."""
+"""Write Parquet files of a Delta table in this process, with the statistics for their log entry."""
 
 import json
 import math
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _INDEXED_COLUMNS = 32  # Delta's default
-_MAX_TEXT = 32  # characters of a text in the statistics
+_MAX_TEXT = 32  # most characters of a text in the statistics
 
 
 def write_data_file(folder: Place, rows: "pa.Table", columns: Iterable[str], *, data_change: bool = True) -> Action:
     """Write ``rows`` as a new data file of the table in ``folder``, and return its ``add``.
 
-    columns: those with statistics. data_change: whether the file brings rows that the table did not have.
+    columns: the columns with statistics. data_change: whether the rows are new to the table.
     """
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     return {
@@ -38,13 +38,13 @@ def write_data_file(folder: Place, rows: "pa.Table", columns: Iterable[str], *, 
 
 
 def write_change_file(folder: Place, rows: "pa.Table") -> Action:
-    """Write ``rows``, which have ``_change_type`` as well, as a file of the change feed; return its ``cdc``."""
+    """Write ``rows``, which also have ``_change_type``, as a file of the change data feed; return its ``cdc``."""
     name = f"_change_data/cdc-00000-{uuid4()}.c000.snappy.parquet"
     return {"path": name, "partitionValues": {}, "size": _write(folder / name, rows), "dataChange": False}
 
 
 def indexed_columns(delta: "DeltaTable") -> list[str]:
-    """Return the columns that a file of the table has statistics of."""
+    """Return the columns for which files of the table have statistics."""
     names, configuration = [field.name for field in delta.schema().fields], delta.metadata().configuration
     if listed := configuration.get("delta.dataSkippingStatsColumns"):
         wanted = {name.strip().strip("`") for name in listed.split(",")}
@@ -54,7 +54,7 @@ def indexed_columns(delta: "DeltaTable") -> list[str]:
 
 
 def statistics(rows: "pa.Table", columns: Iterable[str]) -> dict[str, Any]:
-    """Return the number of rows, and the nulls and bounds of ``columns``, as a log entry has them."""
+    """Return the number of rows, and the nulls and bounds of ``columns``, in the form of a log entry."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -76,9 +76,9 @@ def statistics(rows: "pa.Table", columns: Iterable[str]) -> dict[str, Any]:
 
 
 def _bound(value: Any, *, is_least: bool) -> Any:
-    """A bound in JSON, which may lie outside of the values; None where there is none."""
+    """Return a bound for JSON, which may lie outside of the values; None if there is none."""
     if isinstance(value, datetime):
-        # In whole milliseconds, as Spark reads them.
+        # Spark reads bounds in whole milliseconds.
         rounded = value.replace(microsecond=value.microsecond // 1000 * 1000)
         if not is_least and rounded < value:
             rounded += timedelta(milliseconds=1)
@@ -95,7 +95,7 @@ def _bound(value: Any, *, is_least: bool) -> Any:
 
 
 def _number(value: Decimal) -> int | float | None:
-    """A decimal as a number of JSON; None where that is not the same."""
+    """Return a decimal as a JSON number; None if that would not be the same value."""
     if value == value.to_integral_value():
         return int(value)
     number = float(value)
@@ -106,7 +106,7 @@ def _write(place: Place, rows: "pa.Table") -> int:
     import pyarrow.parquet as pq
 
     content = BytesIO()
-    # As Spark and delta-rs write them; Arrow's own schema would have readers take its types for those of the table.
+    # As Spark and delta-rs write them. With Arrow's schema stored, readers would use its types instead of the table's.
     pq.write_table(rows, content, compression="snappy", store_schema=False, coerce_timestamps="us")
     write_new(place, content.getvalue())
     return content.tell()

@@ -1,7 +1,7 @@
-"""Deletion vectors of a Delta table: which rows of its data files are deleted, as written here and as read by delta-rs.
+"""Deletion vectors of a Delta table: which rows of its data files are deleted. They are written here, read by delta-rs.
 
 A vector is a set of row positions of one file, as a roaring bitmap in the portable 64-bit format. The vectors of a
-commit lie in one file beside the data files: a vector inside the log entry ends Delta 4.4's VACUUM.
+commit are in one file beside the data files: VACUUM of Delta 4.4 fails on a vector inside the log entry.
 """
 
 import struct
@@ -24,16 +24,16 @@ FEATURE = "deletionVectors"
 FILE_SUFFIX = ".bin"
 _MAGIC = struct.pack("<i", 1681511377)
 _FILE_VERSION = b"\x01"
-_NO_RUNS = 12346  # the cookie of a 32-bit bitmap whose containers are arrays and bit sets alone
+_NO_RUNS = 12346  # the cookie of a 32-bit bitmap whose containers are only arrays and bit sets
 _CONTAINER = 1 << 16  # positions per container
 _MAX_ARRAY = 4096  # most positions in an array container; a bit set holds more
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_MAX_REMEMBERED = 64  # versions of tables
+_MAX_REMEMBERED = 64  # most versions of tables whose positions are cached
 _remembered: OrderedDict[tuple[Any, ...], Positions] = OrderedDict()
 
 
 def encode_vector(positions: "np.ndarray[Any, Any]") -> bytes:
-    """Return a set of row positions, sorted and each once, as a deletion vector has them."""
+    """Encode a set of row positions, sorted and distinct, as a deletion vector."""
     import numpy as np
 
     assert len(positions), "a vector that marks no row is no vector"
@@ -44,12 +44,12 @@ def encode_vector(positions: "np.ndarray[Any, Any]") -> bytes:
     for high, part in zip(highs.tolist(), parts, strict=True):
         heads += struct.pack("<HH", high, len(part) - 1)
         bodies.append(part.tobytes() if len(part) <= _MAX_ARRAY else _bit_set(part))
-    offsets, at = b"", 8 + 8 * len(bodies)  # from the cookie on
+    offsets, at = b"", 8 + 8 * len(bodies)  # counted from the cookie
     for body in bodies:
         offsets += struct.pack("<I", at)
         at += len(body)
     bitmap = struct.pack("<II", _NO_RUNS, len(bodies)) + heads + offsets + b"".join(bodies)
-    # One 32-bit bitmap, whose positions have 0 as their higher half.
+    # One 32-bit bitmap: the higher half of its positions is 0.
     return _MAGIC + struct.pack("<QI", 1, 0) + bitmap
 
 
@@ -65,7 +65,7 @@ def encode_file(vectors: Mapping[str, "np.ndarray[Any, Any]"]) -> tuple[str, byt
     """Encode the vectors of a commit.
 
     Args:
-        vectors: Row positions by data file, sorted and each once.
+        vectors: Row positions by data file, sorted and distinct.
 
     Returns:
         The name of a new file, its content, and the descriptor of the vector of each data file.
@@ -86,7 +86,7 @@ def encode_file(vectors: Mapping[str, "np.ndarray[Any, Any]"]) -> tuple[str, byt
 
 
 def z85(content: bytes) -> str:
-    """Return bytes, whose number is a multiple of four, as text in the base 85 of ZeroMQ."""
+    """Encode bytes, whose number is a multiple of four, in ZeroMQ's base 85."""
     text = ""
     for (number,) in struct.iter_unpack(">I", content):
         for power in (85**4, 85**3, 85**2, 85, 1):
@@ -95,7 +95,7 @@ def z85(content: bytes) -> str:
 
 
 def from_z85(text: str) -> bytes:
-    """Return the bytes that ``z85`` gave as text."""
+    """Decode the text that ``z85`` returned."""
     content = b""
     for start in range(0, len(text), 5):
         number = 0
@@ -106,7 +106,7 @@ def from_z85(text: str) -> bytes:
 
 
 def vector_file(descriptor: Action) -> str | None:
-    """Return the file of a vector, relative to its table; None where it is in the log entry or in another folder."""
+    """Return the file of a vector, relative to its table; None if it is in the log entry or in another folder."""
     if descriptor.get("storageType") != "u":
         return None
     prefix, encoded = descriptor["pathOrInlineDv"][:-20], descriptor["pathOrInlineDv"][-20:]
@@ -115,14 +115,14 @@ def vector_file(descriptor: Action) -> str | None:
 
 
 def may_have_vectors(delta: "DeltaTable") -> bool:
-    """Whether files of a table may have deletion vectors, by its protocol."""
+    """Whether files of a table may have deletion vectors, according to its protocol."""
     return FEATURE in (delta.protocol().reader_features or ())
 
 
 def deleted_positions(delta: "DeltaTable") -> Positions:
-    """Return the positions of deleted rows, sorted, by the name of each data file that has some.
+    """Return the sorted positions of deleted rows, by name of data file, for files that have some.
 
-    Raises DeltaError or OSError where a vector cannot be read.
+    Raises DeltaError or OSError if a vector cannot be read.
     """
     if not may_have_vectors(delta):
         return {}
@@ -137,18 +137,18 @@ def deleted_positions(delta: "DeltaTable") -> Positions:
 
 
 def read_positions(delta: "DeltaTable") -> Positions:
-    """As ``deleted_positions``, from the files of the vectors, whatever is remembered of them."""
+    """Return the same as ``deleted_positions``, always read from the files of the vectors."""
     import numpy as np
     import pyarrow as pa
 
-    found: dict[str, np.ndarray[Any, Any]] = {}
+    by_file: dict[str, np.ndarray[Any, Any]] = {}
     for batch in pa.table(delta.deletion_vectors()).to_batches():
         vectors = batch["selection_vector"]
         for number, uri in enumerate(batch["filepath"].to_pylist()):
             keeps = vectors[number].values.to_numpy(zero_copy_only=False)
             if len(positions := np.flatnonzero(~keeps)):
-                found[file_name(uri)] = positions
-    return found
+                by_file[file_name(uri)] = positions
+    return by_file
 
 
 def file_name(path: str) -> str:
@@ -157,7 +157,7 @@ def file_name(path: str) -> str:
 
 
 def _log_key(delta: "DeltaTable") -> tuple[Any, ...] | None:
-    """Return what identifies a version of a table on a disk; None in a bucket, or if its entry is gone."""
+    """Return a key that identifies a version of a table on a disk; None in a bucket, or if its log entry is gone."""
     place = delta.table_uri.removeprefix("file://")
     if "://" in place:
         return None

@@ -1,5 +1,8 @@
-"""Writing Delta tables from this process, through delta-rs: a commit costs tens of milliseconds, in Spark half a second
-and more. For what fits in this process's memory; the rest goes through Spark."""
+"""Write Delta tables from this process through delta-rs.
+
+A commit takes tens of milliseconds, with Spark half a second or more. Data that does not fit into this process's memory
+is written by Spark.
+"""
 
 from datetime import date, datetime
 from functools import reduce
@@ -18,19 +21,16 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from pyarrow.compute import Expression
 
-# Spark writes a larger table: there a cluster is worth its overhead.
+# Spark writes larger tables, for which a cluster is worth its overhead.
 MAX_LOCAL_TABLE_BYTES = 1 << 30
-# Most key values named in a condition, which keeps rows in file order but costs a millisecond per value; more are
+# Most key values listed in a condition; it keeps rows in file order but costs a millisecond per value. More values are
 # joined.
 MAX_LISTED_KEYS = 2_000
 IS_INSERTED = "_is_inserted"
 
 
 def text_column(name: str) -> "Expression":
-    """Return the column ``name`` as text that Arrow can compare.
-
-    Files rewritten by delta-rs have a text type that Arrow cannot compare.
-    """
+    """Return the column ``name`` as text that Arrow can compare, unlike the text type in files that delta-rs wrote."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -40,7 +40,10 @@ def text_column(name: str) -> "Expression":
 def rows_having(
     delta: "DeltaTable", folder: Place, column: str, values: list[Any], columns: list[str] | None = None
 ) -> "pa.Table":
-    """The rows whose ``column`` has one of ``values``, none of which is null. The rest as for ``rows_with_keys``."""
+    """Return the rows whose ``column`` has one of ``values``, none of which is null.
+
+    The other arguments are those of ``rows_with_keys``.
+    """
     import pyarrow as pa
 
     kind = pa.schema(delta.schema().to_arrow()).field(column).type
@@ -52,9 +55,9 @@ def rows_having(
 def rows_with_keys(
     delta: "DeltaTable", folder: Place, keys: "pa.Table", columns: list[str] | None = None
 ) -> "pa.Table":
-    """The rows whose key is one of ``keys``, whose columns are those of the key.
+    """Return the rows whose key is one of ``keys``, a table with the key columns.
 
-    folder: of the table. columns: those that are wanted, all if not given.
+    folder: of the table. columns: the columns to return; None for all.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -71,20 +74,20 @@ def rows_with_keys(
             conditions.append(text_column(name).isin(sought))
             continue
         bounds = pc.min_max(sought)
-        # Arrow skips files by smallest and largest value, which a set of values does not give it.
+        # Arrow skips files by the bounds of a condition, which it does not derive from a set of values.
         conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
     rows = data.to_table(columns, filter=reduce(and_, conditions))
     rows = with_plain_texts(rows)
     if len(conditions) == 1:
         return rows
-    # Keys alone are joined: Arrow joins no rows that hold lists, maps or structs.
+    # Only keys are joined, because Arrow cannot join rows with lists, maps or structs.
     places = pa.array(range(len(rows)), pa.int64())
-    found = rows.select(keys.column_names).append_column("_place", places)
-    return rows.take(found.join(keys, keys.column_names, join_type="left semi")["_place"])
+    row_keys = rows.select(keys.column_names).append_column("_place", places)
+    return rows.take(row_keys.join(keys, keys.column_names, join_type="left semi")["_place"])
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":
-    """``rows`` with texts of the type that Arrow can group and join by."""
+    """Return ``rows`` with texts in a type that Arrow can group and join by."""
     import pyarrow as pa
 
     texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
@@ -94,10 +97,10 @@ def with_plain_texts(rows: "pa.Table") -> "pa.Table":
 def replace_keys(
     delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties", layout: FileLayout
 ) -> None:
-    """Replace the rows with the keys ``deleted_keys`` by ``rows``, in one commit with its change feed.
+    """Replace the rows with the keys ``deleted_keys`` by ``rows``, in one commit with its change data feed.
 
-    rows: some columns of the table; the others become null. deleted_keys: key columns alone, of rows that the table
-    has. layout: of the files that are touched and written.
+    rows: some columns of the table; the others become null. deleted_keys: only the key columns, of rows that exist.
+    layout: of the files that are touched and written.
     """
     import pyarrow as pa
 
@@ -109,7 +112,7 @@ def replace_keys(
     if len(deleted_keys.column_names) == 1:
         (name,) = deleted_keys.column_names
         named_type = pa.types.is_integer(deleted_keys[name].type) or pa.types.is_string(deleted_keys[name].type)
-        if named_type and len(deleted_keys) + len(rows) <= MAX_LISTED_KEYS:  # new rows must be among those replaced
+        if named_type and len(deleted_keys) + len(rows) <= MAX_LISTED_KEYS:  # new rows must match the condition too
             values = sorted({*deleted_keys[name].to_pylist(), *rows[name].to_pylist()})
             _rewrite_rows(delta, rows, name, values, commit, layout.bytes)
             return
@@ -119,7 +122,7 @@ def replace_keys(
 def append_rows(
     delta: "DeltaTable", rows: "pa.Table | pa.RecordBatchReader | None", commit: "CommitProperties"
 ) -> None:
-    """Append ``rows``, with the table's columns, in one commit; None: the commit alone."""
+    """Append ``rows``, with the table's columns, in one commit; None makes a commit without rows."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -135,10 +138,10 @@ def replace_rows(
     commit: "CommitProperties",
     layout: FileLayout,
 ) -> None:
-    """Replace the rows whose ``column`` has one of ``values`` by ``rows``, in one commit with its change feed.
+    """Replace the rows whose ``column`` has one of ``values`` by ``rows``, in one commit with its change data feed.
 
-    rows: with the table's columns; None to delete only. values: sorted whole numbers, days or texts, null last; empty
-    to insert only. layout: of the files that are touched and written.
+    rows: with the table's columns; None to only delete. values: sorted whole numbers, dates or texts, null last; empty
+    to only insert. layout: of the files that are touched and written.
     """
     import pyarrow as pa
 
@@ -152,7 +155,7 @@ def replace_rows(
     if len(values) <= MAX_LISTED_KEYS:
         _rewrite_rows(delta, data, column, values, commit, layout.bytes)
         return
-    # Delete only rows that exist: for a missing one delta-rs writes a row of nulls to the change feed.
+    # Delete only keys that exist: for a missing one delta-rs writes a row of nulls to the change data feed.
     deleted_keys = rows_having(delta, layout.folder, column, values, [column]).group_by([column]).aggregate([])
     if len(deleted_keys):
         _replace_by_merge(delta, data, deleted_keys, commit)
@@ -163,7 +166,7 @@ def replace_rows(
 def _rewrite_rows(
     delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any], commit: "CommitProperties", size: int
 ) -> None:
-    """Replace the rows of a few values by writing their files anew. size: of a data file, in bytes."""
+    """Replace the rows of a few values by rewriting their files. size: of a data file, in bytes."""
     from deltalake import write_deltalake
 
     condition = key_condition(column, values)
@@ -174,11 +177,11 @@ def _rewrite_rows(
 def _replace_by_merge(
     delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties"
 ) -> None:
-    """Replace rows by a merge: it deletes what joins ``deleted_keys``, and new rows match nothing."""
+    """Replace rows by a merge that deletes rows with ``deleted_keys`` and inserts new rows, which match nothing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # a deleted row has its key alone
+    rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # deleted rows have only keys
     deleted_keys = deleted_keys.cast(pa.schema([rows.schema.field(name) for name in deleted_keys.column_names]))
     source = pa.concat_tables(
         [
@@ -225,14 +228,14 @@ def literal_list(values: list[Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """``value`` in SQL: a whole number, a day or a text."""
+    """Return a whole number, a date or a text as a SQL literal."""
     if isinstance(value, date):
         return f"CAST('{value.isoformat()}' AS DATE)"
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
 def _rows_like_table(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
-    """Return ``rows`` with the columns and types of the table, null where they have none; None: an empty table."""
+    """Return ``rows`` with the columns and types of the table; missing columns are null. None gives no rows."""
     import pyarrow as pa
 
     schema = pa.schema(delta.schema().to_arrow())
@@ -240,7 +243,7 @@ def _rows_like_table(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table"
 
 
 def cast_to_schema(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
-    """Return ``rows`` with the columns and types of ``schema``, null where they have none."""
+    """Return ``rows`` with the columns and types of ``schema``; missing columns are null."""
     import pyarrow as pa
 
     columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in schema]
@@ -253,11 +256,11 @@ def properties(
     *,
     upon: "DeltaTable | None" = None,
 ) -> "CommitProperties":
-    """Return the properties of a commit: its metadata, what tells it as ours, and a ledger entry.
+    """Return the properties of a commit: its metadata, the stamp that marks it as ours, and a ledger entry.
 
-    upon: the table that it is made upon, as it was opened; None for the first commit of a table.
+    upon: the opened table that the commit follows; None for the first commit of a table.
 
-    Raises LeaseLost when this process is not the lake's writer any more.
+    Raises LeaseLost if this process is no longer the lake's writer.
     """
     from deltalake import CommitProperties, Transaction
 
@@ -271,19 +274,19 @@ def properties(
 
 
 def identifier(path: str) -> str:
-    """Return the Delta table at ``path`` as a name in SQL."""
+    """Return the SQL name of the Delta table at ``path``."""
     return f"delta.`{path.replace('`', '``')}`"
 
 
 def timestamp_literal(moment: datetime) -> str:
-    """Return ``moment``, in UTC, to the second, as delta-rs compares it with a TIMESTAMP column."""
+    """Return ``moment``, in UTC and to the second, as a literal that delta-rs compares with a TIMESTAMP column."""
     return f"arrow_cast('{moment:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def bytes_written(folder: Place, version: int) -> int:
-    """Return the size in bytes of the files that a version wrote: its rows, its change feed, and deletion vectors."""
+    """Return the bytes of the files that a version wrote: data files, change data feed, and deletion vectors."""
     actions = actions_of(folder, version)
-    former = {file["path"] for kind, file in actions if kind == "remove"}  # a file with more deleted rows is kept
+    former = {file["path"] for kind, file in actions if kind == "remove"}  # a file added again has more deleted rows
     written = [file for kind, file in actions if kind in {"add", "cdc"} and file["path"] not in former]
     vectors = vector_files(file for kind, file in actions if kind == "add") - vector_files(
         file for kind, file in actions if kind == "remove"

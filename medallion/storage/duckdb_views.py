@@ -1,6 +1,6 @@
-"""DuckDB views over the Parquet files of Delta tables: what checks and readers of a release read, without a JVM.
+"""DuckDB views over the Parquet files of Delta tables, for checks and readers of a release, without a JVM.
 
-Imports duckdb, deltalake and pyarrow only when views are opened, for the sake of commands that do not check.
+duckdb, deltalake and pyarrow are imported only when views are opened, so that commands without checks start quickly.
 """
 
 import glob
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from medallion.storage.read_only_files import ReadOnlyFiles
 
-_MAPPED = "columnMapping"  # whose files have columns under other names: delta-rs reads such a table
-# Of the rows that commits changed: the view they are in, the kinds of files, and how a change feed marks them.
+_MAPPED = "columnMapping"  # files have columns under other names, so delta-rs reads such a table
+# For changed rows: the name of the view, the kinds of files, and their change types in a change data feed.
 _SIDES = (
     ("inserted", {"cdc", "add"}, "('insert', 'update_postimage')"),
     ("deleted", {"cdc", "remove"}, "('delete', 'update_preimage')"),
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class TableAt:
-    """A Delta table at one version; None is the newest. columns: those that queries see, in order; None for all."""
+    """A Delta table at one version; None is the newest. columns: the columns of the view, in order; None for all."""
 
     folder: Place
     version: int | None = None
@@ -57,7 +57,7 @@ class TableAt:
 
 @dataclass(frozen=True)
 class Comments:
-    """What a view tells its readers: of the table, and by column, in small letters."""
+    """The comments of a view: on the table, and by column name in lower case."""
 
     table: str
     columns: Mapping[str, str]
@@ -67,8 +67,9 @@ class Comments:
 class Views:
     """Open views, named like their tables.
 
-    database: what to connect to from this process. versions, table_ids, rows, bytes: of every table that could be
-    opened. errors: one line for each that could not. tables: where they were sought; opened: what was found there.
+    database: the name to connect to from this process. versions, table_ids, rows, bytes: of every table that could be
+    opened. errors: one line for each table that could not. tables: the requested tables. opened: the opened tables.
+    served: the file system through which DuckDB reads a bucket; None for a lake on a disk.
     """
 
     database: str
@@ -83,7 +84,7 @@ class Views:
     served: "ReadOnlyFiles | None"
 
     def sample(self, query: str, limit: int) -> list[dict[str, Any]]:
-        """The first ``limit`` rows that ``query`` finds, as a help for readers: none where it fails."""
+        """Return the first ``limit`` rows of ``query``, as a hint for readers; none if it fails."""
         import duckdb
 
         try:
@@ -94,7 +95,7 @@ class Views:
             return []
 
     def add_changes(self, name: str, changes: Changes) -> None:
-        """Make views ``<name>__inserted`` and ``<name>__deleted``: what commits of a table inserted and deleted.
+        """Create views ``<name>__inserted`` and ``<name>__deleted`` of the rows that commits inserted and deleted.
 
         A row that one commit inserted and a later one deleted is in both.
         """
@@ -115,7 +116,7 @@ class Views:
 
 @contextmanager
 def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
-    """A private in-memory database with one view per table, gone when the block ends.
+    """Open a private in-memory database with one view per table, which is dropped when the block ends.
 
     A table that cannot be read does not raise: it has no view and a line in ``errors``.
     """
@@ -130,7 +131,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
         configure(connection, spill)
-        # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
+        # Without a file system from this process, DuckDB would have to download an extension to read a bucket.
         served = serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
@@ -150,7 +151,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
 
 
 def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) -> int:
-    """The rows of a table by its log, or by its files where a writer left the numbers out."""
+    """Return the number of rows of a table by its log, or by a query if a writer left the row counts out."""
     if not state.files or None not in state.actions.get("num_records", [None]):
         return state.rows
     (count,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
@@ -159,10 +160,10 @@ def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) 
 
 @contextmanager
 def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyConnection"]:
-    """A database with one view per table, as it was opened, that can read their data files and do nothing else.
+    """Open a database with one view per opened table that can read their data files and do nothing else.
 
-    It is opened read-only, may not touch any file system but one that serves exactly these files and cannot write, and
-    takes no change of its settings. Raises MedallionError when a table cannot be read.
+    It is read-only, can access only a file system that serves exactly these files and cannot write, and its settings
+    are locked. Raises MedallionError if a table cannot be read.
     """
     import duckdb
 
@@ -187,11 +188,11 @@ def write_views(
     about: Mapping[str, str],
     comments: Mapping[str, Comments],
 ) -> None:
-    """Make a database of views that read the files of ``tables`` as they were opened, and of a table ``release``.
+    """Create a database with a view of each opened table in ``tables``, and a table ``release``.
 
-    about: the columns of its one row. comments: by table, if there are any.
+    about: the columns of the one row of ``release``. comments: by table, if it has any.
 
-    Raises MedallionError when a table cannot be read.
+    Raises MedallionError if a table cannot be read.
     """
     import duckdb
 
@@ -221,7 +222,7 @@ def _create_views(
             ) from error
 
 
-# Python's own variables are no tables either. The last one keeps all of them as they are.
+# Python variables must not be readable as tables either. The last setting locks all others.
 _SEALED = (
     "autoload_known_extensions = false",
     "python_enable_replacements = false",
@@ -238,10 +239,10 @@ def _create_view(
     served: "ReadOnlyFiles | None",
     columns: Sequence[str] | None = None,
 ) -> None:
-    """Make the view ``name`` of a table at the version it was opened at.
+    """Create the view ``name`` of a table at the version at which it was opened.
 
-    places: of its data files. served: what they are read through; None for the file system of this machine. columns:
-    those that the view has; all if not given.
+    places: of its data files. served: the file system that DuckDB reads them through; None for that of this machine.
+    columns: the columns of the view; None for all.
     """
     import pyarrow as pa
 
@@ -249,9 +250,9 @@ def _create_view(
         raise ValueError(f"{name!r} is not a table name")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
-    # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
+    # The declared columns, by name: a file may be older than a column, or have an extra one that a merge left there.
     empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
-    connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone
+    connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # apart, so that SHOW TABLES lists only the views
     connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
     rows, deleted = f"SELECT * FROM declared.{name}", deleted_positions(delta)
     if _MAPPED in unreadable_here(delta) or (deleted and not can_number(delta)):
@@ -268,6 +269,6 @@ def _create_view(
 
 
 def _columns(delta: "DeltaTable", wanted: Sequence[str] | None = None) -> str:
-    """The columns of a table, or those of them that are ``wanted``, in their order."""
+    """Return SQL for the columns of a table, or for those in ``wanted``, in that order."""
     names = [field.name for field in delta.schema().fields]
     return ", ".join(f'"{name}"' for name in (names if wanted is None else [n for n in wanted if n in names]))

@@ -1,6 +1,6 @@
-"""The fencing number of this process's lease on a lake: checked before each commit, and written into it.
+"""The fencing number of this process's lease on a lake, which is checked before each commit and written into it.
 
-A process writes to one lake at a time: its newest lease counts. A process without a lease, such as a test of one
+A process writes to one lake at a time, so its newest lease counts. A process without a lease, such as a test of one
 function, commits without a number.
 """
 
@@ -14,19 +14,19 @@ KEY = "fence"
 
 
 class LeaseLost(MedallionError):
-    """This process is not the lake's writer any more: it must neither commit nor publish."""
+    """This process is no longer the lake's writer: it must neither commit nor publish."""
 
 
 class Lease(Protocol):
-    """What a writer holds. number: grows with each holder of the lake."""
+    """The lease of a lake's writer. number: grows with each holder."""
 
     number: int
 
     def require(self) -> None:
-        """Raise LeaseLost when the lease may have ended; asks the clock alone."""
+        """Raise LeaseLost if the lease may have ended; checks only the clock."""
 
     def confirm(self) -> None:
-        """Raise LeaseLost when the lease is not held any more; asks the store."""
+        """Raise LeaseLost if the lease is no longer held; checks the store."""
 
 
 _held: list[Lease] = []
@@ -34,7 +34,7 @@ _held: list[Lease] = []
 
 @contextmanager
 def holding(lease: Lease) -> Iterator[None]:
-    """Fence this process's commits by ``lease`` for the length of the block."""
+    """Fence this process's commits by ``lease`` until the block ends."""
     _held.append(lease)
     try:
         yield
@@ -43,22 +43,25 @@ def holding(lease: Lease) -> Iterator[None]:
 
 
 def require() -> None:
-    """Raise LeaseLost when this process had a lease and may have lost it."""
+    """Raise LeaseLost if this process had a lease and may have lost it."""
     if _held:
         _held[-1].require()
 
 
 def stamp() -> dict[str, int]:
-    """The fencing number as commit metadata, for a commit that is about to be made; empty without a lease.
+    """Return the fencing number as metadata for the next commit; empty without a lease.
 
-    Raises LeaseLost when the lease may have ended.
+    Raises LeaseLost if the lease may have ended.
     """
     require()
     return {KEY: _held[-1].number} if _held else {}
 
 
 def confirm() -> int | None:
-    """The fencing number, after the store has confirmed the lease; None without one. Raises LeaseLost."""
+    """Return the fencing number after the store has confirmed the lease; None without a lease.
+
+    Raises LeaseLost if the lease is no longer held.
+    """
     if not _held:
         return None
     _held[-1].confirm()

@@ -1,6 +1,6 @@
-"""The files of a lake: on a disk through pathlib, in a bucket through S3Path, which is used alike.
+"""The files of a lake: on a disk through pathlib, in a bucket through S3Path, which has the same interface.
 
-A place in a bucket carries how it is reached; its credentials follow from where AWS's own tools look for them.
+A place in a bucket includes how to reach the bucket; credentials are found where AWS's own tools look for them.
 """
 
 import json
@@ -47,9 +47,9 @@ def at(path: str, *names: str, access: S3Access) -> Place:
 
 @contextmanager
 def whole(place: Place) -> Iterator[Path]:
-    """A file on this machine that becomes ``place`` when the block ends well, and is gone when it does not.
+    """Yield a local file that replaces ``place`` if the block succeeds, and is removed if it fails.
 
-    Readers see what was there before, or all of it.
+    Readers see either the former content or all of the new one.
     """
     if isinstance(place, S3Path):
         with NamedTemporaryFile(prefix="medallion-") as local:
@@ -66,14 +66,14 @@ def whole(place: Place) -> Iterator[Path]:
 
 
 def write_text(place: Place, text: str) -> None:
-    """Write ``text`` to ``place``, whole or not at all."""
+    """Write ``text`` to ``place`` atomically."""
     if isinstance(place, S3Path):
         place.write_text(text)
     else:
         with whole(place) as partial, partial.open("w", encoding="utf-8") as out:
             out.write(text)
             out.flush()
-            os.fsync(out.fileno())  # flushed before it gets its name, or a power cut leaves an empty file
+            os.fsync(out.fileno())  # before the file is renamed: otherwise a power cut could leave it empty
 
 
 def write_new(place: Place, content: bytes) -> None:
@@ -85,7 +85,7 @@ def write_new(place: Place, content: bytes) -> None:
     with place.open("xb") as out:
         out.write(content)
         out.flush()
-        os.fsync(out.fileno())  # flushed before a log entry names it
+        os.fsync(out.fileno())  # before a log entry names the file
 
 
 def create_whole(place: Place, content: bytes) -> bool:
@@ -104,7 +104,7 @@ def create_whole(place: Place, content: bytes) -> bool:
 
 
 def write_json(place: Place, content: Mapping[str, object]) -> None:
-    """Write ``content`` to ``place``, whole or not at all."""
+    """Write ``content`` as JSON to ``place`` atomically."""
     write_text(place, json_text(content))
 
 
@@ -114,9 +114,9 @@ def json_text(content: Mapping[str, object]) -> str:
 
 
 def read_json(place: Place, remedy: str = "restore it from a backup") -> dict[str, Any] | None:
-    """The object in the file at ``place``; None where there is no file.
+    """Return the JSON object in the file at ``place``; None if the file does not exist.
 
-    Raises DamagedFile, which ends with ``remedy``.
+    Raises DamagedFile, whose message ends with ``remedy``, if it is not a JSON object.
     """
     try:
         content = json.loads(place.read_text(encoding="utf-8"))
@@ -134,9 +134,9 @@ def read_json(place: Place, remedy: str = "restore it from a backup") -> dict[st
 
 
 def read_record(place: Place, parse: Callable[[dict[str, Any]], T], remedy: str) -> T | None:
-    """What ``parse`` makes of the object in the file at ``place``; None where there is no file.
+    """Return the result of ``parse`` for the JSON object in the file at ``place``; None if the file does not exist.
 
-    Raises DamagedFile, which ends with ``remedy``, also where the object is not what ``parse`` expects.
+    Raises DamagedFile, whose message ends with ``remedy``, if it is not a JSON object that ``parse`` accepts.
     """
     content = read_json(place, remedy)
     if content is None:
@@ -148,7 +148,7 @@ def read_record(place: Place, parse: Callable[[dict[str, Any]], T], remedy: str)
 
 
 def read_record_if_whole(place: Place, parse: Callable[[dict[str, Any]], T], consequence: str) -> T | None:
-    """As ``read_record``, but return None for a damaged file after a warning that names the ``consequence``."""
+    """Do the same as ``read_record``, but for a damaged file log a warning with ``consequence`` and return None."""
     try:
         return read_record(place, parse, consequence)
     except DamagedFile as damage:
@@ -162,7 +162,7 @@ def glob(folder: Place, pattern: str) -> list[Place]:
 
 
 def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
-    """Apply ``work`` to each place and return the results in order; in a bucket several run at a time."""
+    """Apply ``work`` to each place and return the results in order; in a bucket, several run at a time."""
     items = list(places)
     if items and isinstance(items[0], S3Path):
         return side_by_side(work, items)
@@ -176,15 +176,15 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
 
 
 def retry_while_failing(work: Callable[[], T]) -> T:
-    """Return the result of ``work``, tried again while storage fails, for about two seconds in all.
+    """Return the result of ``work``, which is retried while storage fails, for about two seconds in all.
 
-    A bucket's client retries by itself, so there this adds little.
+    The client of a bucket has its own retries, to which this adds little.
     """
     for seconds in _PAUSES:
         try:
             return work()
         except OSError:
-            sleep(seconds * uniform(0.5, 1.5))  # noqa: S311 (so that readers do not come back all at once)
+            sleep(seconds * uniform(0.5, 1.5))  # noqa: S311 (so that readers do not all retry at once)
     return work()
 
 
@@ -222,9 +222,9 @@ def remove_if_empty(folder: Place) -> None:
 
 @contextmanager
 def mirrored(folder: Place) -> Iterator[Path]:
-    """Give ``folder`` as a local folder: itself, or for a bucket a copy that is uploaded when the block succeeds.
+    """Yield ``folder`` as a local folder: itself or, for a bucket, a copy that is uploaded if the block succeeds.
 
-    Only for small folders that one process alone writes.
+    Only for small folders that a single process writes.
     """
     if not isinstance(folder, S3Path):
         yield folder
@@ -253,7 +253,7 @@ def _as_they_are(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def move(place: Place, target: Place) -> None:
-    """Move a folder. In a bucket each file is copied, then removed."""
+    """Move a folder; in a bucket, all its files are copied, then removed."""
     if isinstance(place, S3Path) and isinstance(target, S3Path):
         place.copy_tree(target)
         place.remove_tree()
@@ -265,9 +265,9 @@ def move(place: Place, target: Place) -> None:
 
 
 def storage_options(folder: Place) -> dict[str, str] | None:
-    """Return the options with which delta-rs reaches a table in ``folder``; None for a table on a disk.
+    """Return the options with which delta-rs accesses a table in ``folder``; None for a table on a disk.
 
-    A commit is a conditional put, which fails where the object exists, so no commit overwrites another.
+    A commit is a conditional put, which fails if the object exists, so no commit overwrites another.
     """
     if not isinstance(folder, S3Path):
         return None

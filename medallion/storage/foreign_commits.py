@@ -1,8 +1,9 @@
-"""Commits of somebody else in a table of the lake: which they are, and what they changed.
+"""Find commits of somebody else in a table of the lake, and what they changed.
 
-A commit of ours names its writer's fencing number and the version that its writer had seen. Writers read the log first,
-so a commit made directly on the version before it confirms everything up to there: for an undisturbed table one entry
-is read. A copy of our metadata is recognised because it names a version that a commit of ours already follows.
+A commit of ours names the fencing number of its writer and the version that its writer had seen. Writers read the log
+first, so a commit made directly on the version before it confirms everything up to there: if nobody else changed the
+table, only one entry is read. A copy of our metadata is recognised because it names a version that a commit of ours
+already follows.
 """
 
 import json
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
     from medallion.storage.lake import Lake
 
-ADOPTED = "adopted"  # in the metadata of a commit of ours: the commits of others that it takes as changes
+ADOPTED = "adopted"  # in the metadata of a commit of ours: the commits of others that it accepts as changes
 INPUTS = "inputs"  # in the metadata of a commit of ours to a computed table: the version of each input
 UPON = "upon"  # in the metadata of a commit of ours: the version of the table that its writer had seen
-_ORIGIN_COMMITS = 32  # commits without metadata to read through, as an older lake has them, before giving up
-# What commits of ours do, in a lake from before they named the version that they were made upon.
+_ORIGIN_COMMITS = 32  # most commits without metadata to read through, as in an older lake
+# Operations of our commits in a lake from before these named the version that they were made upon.
 _FORMER_OPERATIONS = frozenset(
     ("WRITE", "MERGE", "DELETE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END", "CREATE TABLE")
 ) | {"ADD COLUMN", "CHANGE COLUMN", "SET TBLPROPERTIES", "CREATE OR REPLACE TABLE AS SELECT"}
-# How many rows a commit inserted, updated and deleted, by the names that Spark and delta-rs count them under.
+# The metrics of rows that a commit inserted, updated and deleted, as Spark and delta-rs name them.
 _COUNTS = {
     "UPDATE": ((), ("numUpdatedRows", "num_updated_rows"), ()),
     "DELETE": ((), (), ("numDeletedRows", "num_deleted_rows")),
@@ -45,19 +46,19 @@ _COUNTS = {
 
 
 class ChangedByOthers(MedallionError):
-    """Somebody else changed a table. The message says what, when and who, and the ways out."""
+    """Somebody else changed a table. The message says what was changed, when and by whom, and what to do."""
 
 
 class ComputedTableChanged(ChangedByOthers):
-    """Somebody else changed a table that is computed: the next refresh of its layer recomputes it."""
+    """Somebody else changed a computed table: the next refresh of its layer recomputes it."""
 
 
 @dataclass(frozen=True)
 class ForeignCommit:
     """One commit of somebody else.
 
-    moment, who: as the log has them. added, removed: rows, an updated one is both; None where the log does not say.
-    changes: what differs from before: rows, columns, or nothing, as after upkeep.
+    moment, who: as stated in the log. added, removed: numbers of rows, where an updated row counts as both; None if the
+    log does not state them. changes: what it changed: rows, columns, or nothing, as in upkeep.
     """
 
     version: int
@@ -69,7 +70,7 @@ class ForeignCommit:
     changes: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Name the commit in a message."""
+        """Return a description of the commit for a message."""
         at = f" at {self.moment:%Y-%m-%d %H:%M:%S} UTC" if self.moment else ""
         counts = ", ".join(
             f"{'an unknown number of' if count is None else format(count, ',')} rows {done}"
@@ -80,12 +81,12 @@ class ForeignCommit:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "ForeignCommit":
-        """Return the commit that ``as_record`` gave."""
+        """Return the commit from what ``as_record`` returned."""
         moment = datetime.fromisoformat(record["moment"]) if record["moment"] else None
         return cls(**{**record, "moment": moment, "changes": tuple(record["changes"])})
 
     def as_record(self) -> dict[str, Any]:
-        """Return it as JSON has it, for events and commit metadata."""
+        """Return the commit in JSON types, for events and commit metadata."""
         return vars(self) | {"moment": self.moment.isoformat() if self.moment else None, "changes": [*self.changes]}
 
 
@@ -93,9 +94,9 @@ class ForeignCommit:
 class Provenance:
     """Where the rows of a table come from.
 
-    version: of the newest commit of ours; None where none is known. origin: its metadata. changes: what others have
-    changed since, oldest first. upkeep: their commits that changed neither rows nor columns. identity: of the commit at
-    the version that was asked about; None where its entry is not kept.
+    version: of the newest commit of ours; None if none is known. origin: its metadata. changes: commits in which others
+    have changed rows or columns since, oldest first. upkeep: their other commits. identity: of the commit at the
+    requested version; None if its entry is gone.
     """
 
     version: int | None = None
@@ -105,32 +106,32 @@ class Provenance:
     identity: str | None = None
 
     def describe(self) -> str:
-        """Name what others changed, in a message."""
+        """Return a description of what others changed, for a message."""
         return "; ".join(commit.describe() for commit in self.changes)
 
 
 def stamped(metadata: str | None, delta: "DeltaTable | None") -> str:
-    """Return the JSON ``metadata`` of a commit with its stamp, for a commit by Spark, which carries no more."""
+    """Return the JSON ``metadata`` of a commit with its stamp, for Spark, whose commits have no other metadata."""
     return json.dumps(json.loads(metadata or "{}") | stamp(delta))
 
 
 def stamp(delta: "DeltaTable | None") -> dict[str, int]:
-    """What tells a commit as ours: the fencing number, and the version of ``delta`` that it is made upon.
+    """Return what marks a commit as ours: the fencing number, and the version of ``delta`` that it follows.
 
-    Raises LeaseLost when this process is not the lake's writer any more.
+    Raises LeaseLost if this process is no longer the lake's writer.
     """
     return fence.stamp() | ({} if delta is None else {UPON: delta.version()})
 
 
 def provenance(folder: Place, version: int) -> Provenance:
-    """Find the newest commit of ours in the table in ``folder`` up to ``version``, and what others did since."""
+    """Find the newest commit of ours in the table in ``folder`` up to ``version``, and the commits of others since."""
     entries = [*islice(_entries(folder, version), 1)]
-    found = _provenance(folder, chain(entries, _entries(folder, version - 1)))
-    return replace(found, identity=entries[0].identity) if entries else found
+    lineage = _provenance(folder, chain(entries, _entries(folder, version - 1)))
+    return replace(lineage, identity=entries[0].identity) if entries else lineage
 
 
 def _provenance(folder: Place, entries: Iterable[LogEntry]) -> Provenance:
-    """entries: of the log, the newest first."""
+    """Find the provenance from log ``entries``, the newest first."""
     foreign: list[LogEntry] = []
     for entry in entries:
         if (upon := _upon(entry)) is None:
@@ -142,7 +143,7 @@ def _provenance(folder: Place, entries: Iterable[LogEntry]) -> Provenance:
             continue
         return _standing(folder, entry, [*foreign, *between])
     if not foreign or foreign[-1].version == 0:
-        return Provenance()  # nobody's change: we have not written to it yet
+        return Provenance()  # no commit of ours exists yet, so none of these changed our rows
     return _standing(folder, None, foreign)
 
 
@@ -151,36 +152,36 @@ def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = Tr
 
     has_hours: whether restating an hour can restore its rows; for a change log it cannot.
 
-    Raises ChangedByOthers where somebody else has changed them, ComputedTableChanged where a refresh mends that.
+    Raises ChangedByOthers if somebody else has changed the table, ComputedTableChanged if a refresh repairs that.
     """
-    found = provenance(lake.folder(table), version)
-    if found.changes:
-        changed = f"{table} was changed by somebody else: {found.describe()}"
-        if INPUTS in found.origin:
+    lineage = provenance(lake.folder(table), version)
+    if lineage.changes:
+        changed = f"{table} was changed by somebody else: {lineage.describe()}"
+        if INPUTS in lineage.origin:
             raise ComputedTableChanged(f"{changed}; {advice.recompute(table)}")
-        ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table) if has_hours else None)
+        ways_out = advice.adopt_or_discard(table, lineage.version, lake.applied_hour(table) if has_hours else None)
         raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
-    return found
+    return lineage
 
 
 def rewritten(name: str, folder: Place, delta: "DeltaTable", *, is_shared: bool = False) -> str | None:
-    """Say that rows of a table that is only appended to, or swept by upkeep, were changed by somebody else.
+    """Return a message if somebody else changed a table that processes only append to or clean up; else None.
 
-    None where there was none. is_shared: of a table that processes of the lake append to side by side: appending alone
-    is no change of it, and it waits for nobody to adopt or to discard one.
+    is_shared: whether several processes of the lake append to the table. Appending is then no change, and the message
+    does not offer to adopt or discard anything.
     """
-    found = provenance(folder, delta.version())
-    commits = [commit for commit in found.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
+    lineage = provenance(folder, delta.version())
+    commits = [commit for commit in lineage.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
     if not commits:
         return None
     changed = "; ".join(commit.describe() for commit in commits)
-    ways_out = f"; {advice.adopt_or_discard(name, found.version, None)}" if not is_shared else ""
+    ways_out = f"; {advice.adopt_or_discard(name, lineage.version, None)}" if not is_shared else ""
     return f"{name} was changed by somebody else: {changed}{ways_out}"
 
 
 def adopted_between(folder: Place, oldest: int, newest: int) -> list[str]:
-    """Name the commits of others that were adopted after version ``oldest`` up to ``newest``, in order."""
-    adopted: dict[int, str] = {}  # by version, as upkeep repeats the metadata of the commit before
+    """Describe the commits of others that were adopted after version ``oldest`` up to ``newest``, in order."""
+    adopted: dict[int, str] = {}  # by version, because upkeep repeats the metadata of the commit before
     for entry in _entries(folder, newest, oldest + 1):
         for record in entry.metadata.get(ADOPTED, ()):
             if record["version"] > oldest:
@@ -189,7 +190,7 @@ def adopted_between(folder: Place, oldest: int, newest: int) -> list[str]:
 
 
 def _entries(folder: Place, newest: int, oldest: int = 0) -> Iterator[LogEntry]:
-    """Yield log entries, the newest first, up to one that is not kept any more."""
+    """Yield log entries, the newest first, until one no longer exists."""
     for version in range(newest, oldest - 1, -1):
         try:
             yield read_entry(folder, version)
@@ -198,17 +199,17 @@ def _entries(folder: Place, newest: int, oldest: int = 0) -> Iterator[LogEntry]:
 
 
 def _upon(entry: LogEntry) -> int | None:
-    """The version that a commit says it was made upon, if it is one of ours; its parts must agree."""
+    """Return the version that a commit was made upon, if it is one of ours; the parts of its stamp must agree."""
     info, metadata = entry.info, entry.metadata
-    said = [{str(part[name]) for part in (info, metadata) if name in part} for name in (UPON, fence.KEY)]
-    if any(len(values) > 1 for values in said) or not _ledger_agrees(entry):
+    stamps = [{str(part[name]) for part in (info, metadata) if name in part} for name in (UPON, fence.KEY)]
+    if any(len(values) > 1 for values in stamps) or not _ledger_agrees(entry):
         return None
-    upon, fences = ("".join(values) for values in said)
+    upon, fences = ("".join(values) for values in stamps)
     is_whole = all(number.removeprefix("-").isdecimal() for number in (upon, fences) if number)
     if upon and is_whole:
-        # Of delta-rs the commit itself says so as well: its metadata alone is a copy.
+        # A commit of ours by delta-rs has the stamp in its commit info too; if only the metadata has it, it is a copy.
         is_copy = UPON not in info and str(info.get("engineInfo", "")).startswith("delta-rs")
-        seen = int(upon) + (entry.operation == "VACUUM END")  # whose metadata is that of its start, a commit before
+        seen = int(upon) + (entry.operation == "VACUUM END")  # its metadata is that of VACUUM START, one commit before
         return seen if seen < entry.version and not is_copy else None
     is_former = fences or not {"hour", "query"}.isdisjoint(metadata)
     if is_whole and is_former and entry.operation in _FORMER_OPERATIONS:
@@ -217,14 +218,14 @@ def _upon(entry: LogEntry) -> int | None:
 
 
 def _ledger_agrees(entry: LogEntry) -> bool:
-    """Whether the hour in a commit's metadata is the one that the same commit records as applied."""
+    """Whether the hour in a commit's metadata is the hour that its ledger entry records as applied."""
     hour = entry.metadata.get("hour")
     numbers = [action.get("version") for action in entry.actions("txn") if action.get("appId") == LEDGER]
     return not numbers or not hour or not numbers[-1] or hour_from_number(int(numbers[-1])) == hour
 
 
 def _standing(folder: Place, ours: LogEntry | None, foreign: Sequence[LogEntry]) -> Provenance:
-    """foreign: the newest first."""
+    """Return the provenance for our newest commit and the ``foreign`` ones since, the newest first."""
     commits = [_described(folder, entry) for entry in reversed(foreign)]
     return Provenance(
         None if ours is None else ours.version,
@@ -235,7 +236,7 @@ def _standing(folder: Place, ours: LogEntry | None, foreign: Sequence[LogEntry])
 
 
 def _origin(folder: Place, ours: LogEntry) -> Mapping[str, Any]:
-    """The metadata of a commit of ours, or of the one before it that has some."""
+    """Return the metadata of a commit of ours; if it has none, that of the last one before it that has some."""
     if ours.metadata:
         return ours.metadata
     for entry in _entries(folder, ours.version - 1, max(0, ours.version - _ORIGIN_COMMITS)):
@@ -265,19 +266,19 @@ def _described(folder: Place, entry: LogEntry) -> ForeignCommit:
 
 
 def _who(info: Mapping[str, Any]) -> str:
-    """Return who made a commit as the log has it: the engine, and a name if there is one."""
+    """Return who made a commit according to the log: the engine, and the user if known."""
     engine = _plain(info.get("engineInfo") or info.get("clientVersion"))
     name = _plain(info.get("userName") or info.get("userId"))
     return f"{name} with {engine}" if name and engine else name or engine or "nobody that the log names"
 
 
 def _plain(text: Any) -> str:
-    """A text of another's log as part of one line."""
+    """Return a text from somebody else's commit without unprintable characters, cut to 80."""
     return "".join(character for character in str(text or "") if character.isprintable())[:80]
 
 
 def _row_counts(folder: Place, entry: LogEntry) -> tuple[int | None, int | None]:
-    """The rows that a commit added and removed."""
+    """Return the numbers of rows that a commit added and removed; None for an unknown one."""
     metrics = entry.info.get("operationMetrics") or {}
     if names := _COUNTS.get(entry.operation):
         counts = [next((_number(metrics[name]) for name in kind if name in metrics), None) for kind in names]
@@ -300,7 +301,7 @@ def _records(action: Mapping[str, Any]) -> int | None:
 
 
 def _number(value: Any) -> int | None:
-    """A count of another's log; None where it is none."""
+    """Return a count from somebody else's commit; None if it is not a number."""
     try:
         return int(value)
     except (TypeError, ValueError):

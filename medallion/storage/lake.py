@@ -1,4 +1,4 @@
-"""The lake without a JVM: paths of tables, and their state from the Delta logs."""
+"""The lake, read without a JVM: paths of tables, and their state from the Delta logs."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,15 +25,15 @@ from medallion.storage.s3_errors import short_reason
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # the end of the name of a folder that was set aside
+SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # how the name of a folder that was set aside ends
 
 
 @dataclass(frozen=True)
 class TableState:
     """One table at one version: its rows, files and bytes.
 
-    delta: the table as opened, to read this version or write the next. actions: the log's statistics of the data files,
-    by column, one value per file. commit: the identity of the commit at this version, where it was looked up.
+    delta: the opened table, to read this version or write the next. actions: statistics of the data files in the log,
+    by column, one value per file. commit: the identity of the commit at this version, if it was read.
     """
 
     version: int
@@ -55,7 +55,7 @@ def state_of(delta: "DeltaTable") -> TableState:
 
 
 def hour_in(delta: "DeltaTable") -> str | None:
-    """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+    """Return the last hour applied to a Bronze table, by its log; None if it has only the snapshot."""
     number = delta.transaction_version(LEDGER)
     return hour_from_number(number) if number else None
 
@@ -66,7 +66,7 @@ def table_id(delta: "DeltaTable") -> str:
 
 
 def is_complete(delta: "DeltaTable", access: S3Access) -> bool:
-    """Check whether every data file of an opened table exists, and can be read as its log has it."""
+    """Check whether every data file of an opened table exists, and its deletion vectors can be read."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -83,7 +83,7 @@ def data_files(delta: "DeltaTable", access: S3Access) -> list[Place]:
 
 
 def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None":
-    """Open the Delta table in ``folder``; None when it does not exist.
+    """Open the Delta table in ``folder``; None if it does not exist. Damaged checkpoints are repaired if possible.
 
     Raises:
         MedallionError: Its log cannot be read. This does not prove damage: storage may fail for longer than the retries
@@ -105,7 +105,7 @@ def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None"
 
 
 def _open_repaired(folder: Place, version: int | None, wrong: str) -> "DeltaTable | None":
-    """Open a table whose entries hold what a checkpoint held that is gone, and write the checkpoint again."""
+    """Open a table from its log entries after a damaged checkpoint was removed, and write the checkpoint again."""
     from deltalake.exceptions import DeltaError
 
     newest = open_table(folder)
@@ -135,8 +135,8 @@ def _open_once(folder: Place, version: int | None) -> "DeltaTable | None":
 class Lake:
     """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog.
 
-    access: how a bucket is reached, which a lake on a disk does not need. marks_from: the size in bytes from which
-    tables are merged on read; None for never.
+    access: how to reach a bucket; not used for a lake on a disk. marks_from: the size in bytes from which tables are
+    merged on read; None for never.
     """
 
     root: str
@@ -154,7 +154,7 @@ class Lake:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """The options with which delta-rs writes a new table of this lake; None on a disk."""
+        """The options with which delta-rs accesses a table of this lake; None on a disk."""
         return files.storage_options(self.at(self.root))
 
     def path(self, table: str) -> str:
@@ -167,7 +167,7 @@ class Lake:
         return self.at(self.path(table), *names)
 
     def ops(self, name: str) -> str:
-        """Return the path of what the operations keep under ``name``."""
+        """Return the path of the operational record or table called ``name``."""
         return f"{self.root}/ops/{name}"
 
     @property
@@ -190,41 +190,41 @@ class Lake:
         return f"{self.aggregate_states}/{table}.{part}"
 
     def quarantine(self, topic: str) -> str:
-        """The folder of the rows rejected from a feed."""
+        """Return the path of the quarantine table of a feed."""
         return f"{self.root}/quarantine/{topic}"
 
     @cached_property
     def landing(self) -> Place:
-        """Where change files land before they are applied."""
+        """The folder in which change files land before they are applied."""
         return self.at(self.root, "landing")
 
     @property
     def manifests(self) -> Place:
-        """Where it is recorded which files of each hour have landed."""
+        """The folder of the manifests, which record the files of each hour that have landed."""
         return self.landing / "_hours"
 
     @property
     def decoded(self) -> Place:
-        """Where change files lie decoded until they are applied, a folder per hour."""
+        """The folder of decoded change files, which are kept until they are applied; one folder per hour."""
         return self.landing / "_decoded"
 
     @property
     def corrections(self) -> Place:
-        """Where lines in quarantine have been corrected, a folder per feed."""
+        """The folder of corrected lines, one folder per feed."""
         return self.landing / "_corrections"
 
     @cached_property
     def reports(self) -> Place:
-        """Where validation reports are left."""
+        """The folder of validation reports."""
         return self.at(self.root, "reports", "validation")
 
     @cached_property
     def benchmark(self) -> Place:
-        """The report of a benchmark that is to be shown beside them."""
+        """The report of a benchmark, which is shown beside the validation reports."""
         return self.at(self.root, "reports", "benchmark", "report.html")
 
     def require_writable(self) -> None:
-        """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
+        """Create the root if it does not exist. Raises UsageError or MedallionError if it cannot be written."""
         root = self.at(self.root)
         if isinstance(root, S3Path):
             root.require_writable()
@@ -238,18 +238,18 @@ class Lake:
             raise UsageError(f"lake {root} cannot be written: {error.strerror}; set MEDALLION_LAKE elsewhere") from None
 
     def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
-        """The Delta table at ``path``, or None where there is none (yet). Raises as ``open_table``."""
+        """Open the Delta table at ``path``; None if it does not exist. Raises as ``open_table`` does."""
         return open_table(self.at(path), version)
 
     def opened(self, path: str, version: int | None = None) -> "DeltaTable":
-        """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
+        """Open the Delta table at ``path``. Raises MedallionError if it does not exist or its log cannot be read."""
         delta = self.open(path, version)
         if delta is None:
             raise MedallionError(f"{path} does not exist")
         return delta
 
     def version(self, table: str) -> int | None:
-        """The current version of ``table``; None when it has not been written."""
+        """Return the current version of ``table``; None if it has not been written."""
 
         def read() -> int | None:
             delta = self.open(self.path(table))
@@ -258,14 +258,14 @@ class Lake:
         return remembered(self.folder(table), "version", read)
 
     def state(self, table: str, version: int | None = None) -> TableState | None:
-        """Rows, files and bytes of ``table`` from the statistics in its log; None when it has not been written."""
+        """Return rows, files and bytes of ``table`` from the statistics in its log; None if it has not been written."""
         delta = self.open(self.path(table), version)
         if delta is None:
             return None
         return state_of(delta)
 
     def is_whole(self, table: str, version: int) -> bool:
-        """Check whether ``table`` can be read at ``version``: its log and every data file exist."""
+        """Check whether ``table`` can be read at ``version``: its log can be read, and every data file exists."""
         try:
             delta = self.open(self.path(table), version)
         except MedallionError:
@@ -273,16 +273,16 @@ class Lake:
         return delta is not None and is_complete(delta, self.access)
 
     def move_damaged_table(self, table: str) -> Place:
-        """Move a table that is proven to be damaged to the damaged tables and return its path there; it can be rebuilt.
+        """Move a table that is proven to be damaged to the folder of damaged tables, and return its new path.
 
-        Releases that name it are read from there, until upkeep removes what none of them names.
+        Releases that name it are read from there, until upkeep removes folders that no release names.
         """
         aside = self.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):{SET_ASIDE_STAMP}}")
         files.move(self.folder(table), aside)
         return aside
 
     def last_commit(self, table: str) -> dict[str, Any]:
-        """Return the newest commit of ``table``: operation, metrics, user metadata."""
+        """Return the newest commit of ``table``: version, operation, metrics, user metadata; empty without a table."""
         delta = self.open(self.path(table))
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
@@ -295,6 +295,6 @@ class Lake:
         return version is not None and not changes(self.folder(table), version, newest, commit)
 
     def applied_hour(self, table: str) -> str | None:
-        """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+        """Return the last hour applied to a Bronze table, by its log; None if it has none or does not exist."""
         delta = self.open(self.path(table))
         return None if delta is None else hour_in(delta)

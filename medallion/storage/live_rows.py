@@ -1,6 +1,6 @@
-"""The rows of a Delta table as DuckDB reads them from its data files: all but those that deletion vectors mark.
+"""Read the live rows of a Delta table from its data files with DuckDB: all rows that no deletion vector marks.
 
-All reads of data files without a Delta engine go through this module.
+All reads of data files without a Delta engine use this module.
 """
 
 import glob
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from medallion.storage.read_only_files import ReadOnlyFiles
 
-FILE, POSITION = "filename", "file_row_number"  # as DuckDB calls the file and the place of a row in it
+FILE, POSITION = "filename", "file_row_number"  # DuckDB's names for the file of a row and its position in it
 _BATCH_ROWS = 100_000
 
 
 def rows_of_files(names: Iterable[str]) -> str:
-    """Return the DuckDB expression that reads the Parquet files of these names."""
+    """Return the DuckDB expression that reads the Parquet files with these names."""
     file_list = ", ".join(map(text_literal, names))
-    # Without hive_partitioning, a folder called x=1 on the way would become a column.
+    # With hive_partitioning, a folder called x=1 in the path would become a column.
     return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
 
 
 def names_of(name: str, places: Sequence[Place], served: "ReadOnlyFiles | None") -> list[str]:
     """Return the names by which DuckDB knows data files.
 
-    name: of the table, under which ``served`` has them. served: what they are read through; None for the file system of
+    name: of the table, for the names in ``served``. served: the file system that serves the files; None for that of
     this machine.
     """
     return [str(place) for place in places] if served is None else served.add(name, places)
@@ -50,16 +50,16 @@ def live_parts(
     *,
     numbered: bool = False,
 ) -> list[str]:
-    """Return selections of the rows of ``files`` that are not deleted, for UNION ALL BY NAME; none without files.
+    """Return queries for the rows of ``files`` that are not deleted, for UNION ALL BY NAME; none without files.
 
-    Makes the table ``declared."<name>.deleted"`` where some are.
+    If rows are deleted, the table ``declared."<name>.deleted"`` is created.
 
     Args:
-        connection: It has the schema ``declared``.
-        name: Of the table.
-        files: The name by which DuckDB knows a file, and its path in the log.
-        deleted: The positions of deleted rows, by the name of a file.
-        numbered: Whether FILE and POSITION are wanted as well.
+        connection: A connection with the schema ``declared``.
+        name: The name of the table.
+        files: For each file, the name by which DuckDB knows it, and its path in the log.
+        deleted: The positions of deleted rows, by name of the file.
+        numbered: Whether to add the columns FILE and POSITION.
     """
     import numpy as np
     import pyarrow as pa
@@ -87,14 +87,16 @@ def live_parts(
 
 
 def can_number(delta: "DeltaTable") -> bool:
-    """Whether no column of a table has the name of what DuckDB knows a row of a file by."""
+    """Whether no column of a table is called FILE or POSITION, so that its rows can be numbered."""
     return not {FILE, POSITION} & {field.name.lower() for field in delta.schema().fields}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the rows of a table at one version are read from: data files by their paths in the log, and what is deleted
-    of them. The table itself is not needed any more."""
+    """What is needed to read the rows of a table at one version, without the opened table.
+
+    paths: of the data files, as in the log. deleted: the positions of deleted rows, by name of the file.
+    """
 
     folder: Place
     schema: "pa.Schema"
@@ -103,9 +105,9 @@ class Snapshot:
 
 
 def snapshot_of(delta: "DeltaTable", folder: Place, paths: Sequence[str] | None = None) -> Snapshot:
-    """Return what the rows of a table are read from, at the version it was opened at.
+    """Return a snapshot of a table at the version at which it was opened.
 
-    paths: of the files that are wanted; all if not given.
+    paths: of the data files to read; None for all.
     """
     import pyarrow as pa
 
@@ -116,9 +118,9 @@ def snapshot_of(delta: "DeltaTable", folder: Place, paths: Sequence[str] | None 
 
 @contextmanager
 def numbered_rows(snapshot: Snapshot) -> "Iterator[tuple[DuckDBPyConnection, dict[str, str]]]":
-    """A database with the rows of a snapshot as the view ``live``: its columns, FILE and POSITION; gone with the block.
+    """Open a database with the rows of a snapshot as the view ``live``, with FILE and POSITION, until the block ends.
 
-    With it comes the path in the log of each FILE.
+    The second value is the path in the log of each FILE.
     """
     import duckdb
 
@@ -140,7 +142,7 @@ def numbered_rows(snapshot: Snapshot) -> "Iterator[tuple[DuckDBPyConnection, dic
 
 
 def configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
+    """Set DuckDB to install no extensions, use UTC, cache the footers of files, and spill to the folder ``spill``."""
     connection.execute("SET GLOBAL autoinstall_known_extensions = false")
     connection.execute("SET GLOBAL temp_directory = ?", [spill])
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -148,7 +150,7 @@ def configure(connection: "DuckDBPyConnection", spill: str) -> None:
 
 
 def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
-    """Have a database read files through this process: DuckDB would have to fetch an extension for a bucket."""
+    """Let a database read files through this process: for a bucket, DuckDB would have to install an extension."""
     from medallion.storage.read_only_files import ReadOnlyFiles
 
     served = ReadOnlyFiles()
@@ -159,10 +161,10 @@ def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
 def read_live_rows(
     delta: "DeltaTable", folder: Place, columns: Sequence[str] | None = None, keys: "pa.Table | None" = None
 ) -> "pa.Table":
-    """The rows of a table at the version it was opened at, with its types.
+    """Return the rows of a table at the version at which it was opened, with the table's types.
 
-    columns: those that are wanted; all if not given. keys: of the rows that are wanted, in columns named like the
-    table's; a null is equal to a null.
+    columns: the columns to return; None for all. keys: the keys of the rows to return, in columns with the table's
+    names; a null equals a null. None for all rows.
     """
     import pyarrow as pa
 
@@ -177,7 +179,7 @@ def read_live_rows(
 
 
 def distinct_values(delta: "DeltaTable", folder: Place, column: str, keys: "pa.Table", most: int) -> "pa.ChunkedArray":
-    """The values that a column has in the rows of some keys, each once, and at most so many.
+    """Return the distinct values of a column in the rows with some keys, at most ``most`` of them.
 
     keys: as for ``read_live_rows``.
     """
@@ -185,12 +187,12 @@ def distinct_values(delta: "DeltaTable", folder: Place, column: str, keys: "pa.T
     with numbered_rows(snapshot) as (connection, _):
         connection.register("keys", keys)
         rows = f"SELECT DISTINCT live.{quoted(column)} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
-        found: pa.Table = connection.execute(f"{rows} LIMIT {most}").to_arrow_table()
-        return found.column(0).cast(snapshot.schema.field(column).type)
+        values: pa.Table = connection.execute(f"{rows} LIMIT {most}").to_arrow_table()
+        return values.column(0).cast(snapshot.schema.field(column).type)
 
 
 def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-    """Yield the rows of a table in batches, with its types."""
+    """Yield the rows of a table in batches, with the table's types."""
     import pyarrow as pa
 
     query, wanted = _selection(snapshot, columns)
@@ -200,7 +202,7 @@ def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.Rec
 
 
 def _selection(snapshot: Snapshot, columns: Sequence[str]) -> "tuple[str, pa.Schema]":
-    """The query for some columns of ``live``, and their types in the table."""
+    """Return the query for some columns of ``live``, and their schema in the table."""
     import pyarrow as pa
 
     names = ", ".join(f"live.{quoted(name)}" for name in columns)
@@ -208,15 +210,15 @@ def _selection(snapshot: Snapshot, columns: Sequence[str]) -> "tuple[str, pa.Sch
 
 
 def text_literal(text: str) -> str:
-    """A text in DuckDB's SQL."""
+    """Return a text as a literal of DuckDB's SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:
-    """A column's name in DuckDB's SQL."""
+    """Return a column's name as an identifier of DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def same_key(columns: Iterable[str]) -> str:
-    """The condition under which a row of ``live`` has a key of ``keys``."""
+    """Return the SQL condition that a row of ``live`` has the key of a row of ``keys``."""
     return " AND ".join(f"live.{quoted(name)} IS NOT DISTINCT FROM keys.{quoted(name)}" for name in columns)

@@ -1,6 +1,6 @@
 """Remove old entries of a Delta log, except those that a named version needs.
 
-Delta's own clean-up does not know named versions: after a month without commits it removes all but the newest.
+Delta's own cleanup does not know named versions: after a month without commits it removes all but the newest.
 """
 
 import re
@@ -15,16 +15,16 @@ from medallion.storage.log_writer import commit_actions, metadata_with
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-LOG_CLEANUP = "delta.enableExpiredLogCleanup"  # the property of a table: false for ours
+LOG_CLEANUP = "delta.enableExpiredLogCleanup"  # a table property: false for our tables
 _ENTRY = re.compile(r"\.?(\d{20})\..+")  # Hadoop's checksums are hidden files beside their entry
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.[0-9a-f-]{36})?\.parquet")
 
 
 def turn_off_log_cleanup(delta: "DeltaTable", folder: Place, metadata: str | None = None) -> None:
-    """Have commits leave old log entries to upkeep, for a table or a version from before they were made that way.
+    """Turn off Delta's log cleanup, which upkeep replaces, for a table that was created or restored with it on.
 
-    folder: of the table. By an entry of our own: delta-rs 1.6 would give a table that may have deletion vectors the
-    feature ``variantType``, which it then refuses to write.
+    folder: of the table. The log entry is written here, because delta-rs 1.6 would give a table that may have deletion
+    vectors the feature ``variantType``, which it then refuses to write.
     """
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
         actions = [("metaData", metadata_with(delta, LOG_CLEANUP, "false"))]
@@ -32,10 +32,11 @@ def turn_off_log_cleanup(delta: "DeltaTable", folder: Place, metadata: str | Non
 
 
 def clean_log(folder: Place, needed: Collection[int], before: float) -> int:
-    """Remove what no version of ``needed`` is read from, and was written before a time; the number of entries.
+    """Remove old log entries that no version of ``needed`` is read from, and return their number.
 
-    folder: of the table. needed: at least its newest version. before: in seconds since the epoch. A version is read
-    from the newest checkpoint up to it and the commits since, so without such a checkpoint everything stays.
+    A version is read from the newest checkpoint up to it and the commits since, so without such a checkpoint nothing is
+    removed. folder: of the table. needed: at least its newest version. before: only entries written before this time,
+    in seconds since the epoch, are removed.
     """
     places = (folder / "_delta_log").iterdir()
     entries = [(int(match[1]), place) for place in places if (match := _ENTRY.fullmatch(place.name))]

@@ -1,4 +1,4 @@
-"""One entry of a Delta log: the commit information is parsed at once, actions when they are needed."""
+"""One entry of a Delta log, whose actions are parsed when they are needed."""
 
 import json
 import re
@@ -15,7 +15,7 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class LogEntry:
-    """The entry of one version, as its lines of JSON, each of which is one action."""
+    """The entry of one version. lines: of JSON, one action each."""
 
     version: int
     lines: tuple[str, ...]
@@ -27,12 +27,12 @@ class LogEntry:
 
     @cached_property
     def info(self) -> Action:
-        """What its writer says of the commit; empty where it says nothing."""
+        """The commit information; empty if there is none."""
         return next(iter(self.actions("commitInfo")), {})
 
     @cached_property
     def metadata(self) -> Action:
-        """The JSON object that its writer left in the commit; empty for anything else."""
+        """The commit metadata (``userMetadata``); empty if it is not a JSON object."""
         try:
             content = json.loads(self.info.get("userMetadata") or "{}")
         except (ValueError, TypeError):
@@ -41,17 +41,17 @@ class LogEntry:
 
     @property
     def identity(self) -> str:
-        """The identity of the commit: a folder restored from a backup may have another commit of the same version."""
+        """The identity of the commit: a folder restored from a backup may have another commit as the same version."""
         return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
     @property
     def operation(self) -> str:
-        """What it did, in the words of its writer."""
+        """The operation, as its writer names it."""
         return str(self.info.get("operation", ""))
 
     @property
     def columns(self) -> Any:
-        """The columns and partitions that it gives the table; None where it leaves them as they are."""
+        """The columns and partitions that the commit sets; None if it does not set any."""
         metadata = self.actions("metaData")
         return columns_of(metadata[-1]["schemaString"], metadata[-1].get("partitionColumns")) if metadata else None
 
@@ -59,14 +59,14 @@ class LogEntry:
 def read_entry(folder: Place, version: int) -> LogEntry:
     """Read the entry of one version of the table in ``folder``.
 
-    Raises FileNotFoundError where the log has none, ValueError where it is no text.
+    Raises FileNotFoundError if the log has no such entry, ValueError if it is not text.
     """
     text = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
     return LogEntry(version, tuple(line for line in text.split("\n") if line))  # a key may hold U+2028
 
 
 def identity_at(folder: Place, version: int) -> str | None:
-    """Return the identity of the commit that the table in ``folder`` has as ``version``; None where it is not kept."""
+    """Return the identity of the commit that the table in ``folder`` has as ``version``; None if its entry is gone."""
     try:
         return read_entry(folder, version).identity
     except (FileNotFoundError, ValueError):
@@ -74,7 +74,7 @@ def identity_at(folder: Place, version: int) -> str | None:
 
 
 def columns_of(schema: str, partitions: Any) -> Any:
-    """Return the columns of a schema in JSON, without notes beside them, and the columns of its partitions."""
+    """Return the columns of a schema in JSON, without their metadata, and the partition columns."""
     return _without_notes(json.loads(schema)), [*(partitions or ())]
 
 

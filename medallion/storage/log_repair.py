@@ -1,6 +1,6 @@
-"""Repair checkpoints of a Delta log that are cut or missing: read their content from the entries and write it again.
+"""Repair checkpoints of a Delta log that are damaged or missing: their content is read from the entries.
 
-A checkpoint derives from the entries before it, so nothing is lost while these are kept.
+A checkpoint is derived from the entries before it, so nothing is lost while these exist.
 """
 
 import logging
@@ -14,42 +14,42 @@ from medallion.storage.files import Place
 
 _LOGGER = logging.getLogger(__name__)
 _HINT = "_last_checkpoint"
-_repairs: list[tuple[str, str]] = []  # folder and what was wrong, until somebody records them
+_repairs: list[tuple[str, str]] = []  # folder and note, until they are recorded in the event log
 _repairing = Lock()
 
 
 def repair_checkpoints(folder: Place) -> str | None:
-    """Remove checkpoints of the table in ``folder`` that cannot be read, where the entries hold all of it.
+    """Remove checkpoints of the table in ``folder`` that cannot be read, if the entries contain all of their content.
 
-    Returns what was wrong; None where nothing is, or entries are missing: then nothing is changed.
+    Returns what was wrong; None if nothing is wrong, or if entries are missing and so nothing was changed.
     """
     with _repairing:
         try:
             wrong, gone = _damaged_checkpoints(folder)
             for place, judged in gone.items():
-                if _stamp(place) == judged:  # otherwise another process has rewritten it meanwhile
+                if _stamp(place) == judged:  # otherwise another process has rewritten it in the meantime
                     place.unlink(missing_ok=True)
-        except (OSError, MedallionError):  # which proves nothing, or may not be changed by this account
+        except (OSError, MedallionError):  # proves no damage, or this account has no write permission
             return None
     return wrong
 
 
 def record_repair(folder: Place, wrong: str) -> None:
-    """Say, and keep for the event log, that the log of the table in ``folder`` was repaired."""
+    """Log a warning that the log of the table in ``folder`` was repaired, and keep it for the event log."""
     note = f"{wrong} in the log of {folder}: read from its entries, and written again"
     _LOGGER.warning("%s", note)
     _repairs.append((str(folder), note))
 
 
 def take_repairs() -> Sequence[tuple[str, str]]:
-    """Return the folder and the note of each repair since this was last asked for."""
+    """Return the folder and the note of each repair since the last call."""
     taken = _repairs[:]
     del _repairs[: len(taken)]
     return taken
 
 
 def _stamp(place: Place) -> tuple[float, int] | None:
-    """What changes when a file is written again; None where it is gone."""
+    """Return values that change when a file is written again; None if it does not exist."""
     try:
         stat = place.stat()
     except FileNotFoundError:
@@ -58,8 +58,10 @@ def _stamp(place: Place) -> tuple[float, int] | None:
 
 
 def _damaged_checkpoints(folder: Place) -> tuple[str | None, dict[Place, tuple[float, int] | None]]:
-    """What is wrong with the newest checkpoints, and the files to be removed for the entries to be read instead, each
-    with its stamp of before it was judged."""
+    """Return what is wrong with the newest checkpoints, and the files to remove so that entries are read instead.
+
+    Each file comes with its stamp from before it was checked. Nothing is returned if entries are missing.
+    """
     names = {place.name: place for place in (folder / "_delta_log").iterdir()}
     stamps = {place: _stamp(place) for name, place in names.items() if "checkpoint" in name}
     commits, checkpoints = commits_in(names), checkpoints_in(names)
@@ -80,12 +82,12 @@ def _damaged_checkpoints(folder: Place) -> tuple[str | None, dict[Place, tuple[f
 
 
 def _checksums(names: Mapping[str, Place], version: int) -> list[Place]:
-    """The checksums that Hadoop left beside a checkpoint, and would compare with the one that is written again."""
+    """Return the checksums that Hadoop left beside a checkpoint; it would compare them with the rewritten one."""
     return [place for name, place in names.items() if name.startswith(f".{version:020}.checkpoint")]
 
 
 def _are_whole(commits: Mapping[int, Place], base: int) -> bool:
-    """Whether every entry after ``base`` is there and can be read."""
+    """Whether every entry after ``base`` exists and can be parsed."""
     newest = max(commits, default=-1)
     versions = range(base + 1, newest + 1)
     return (

@@ -1,7 +1,8 @@
-"""Commits that this process writes into a Delta log by itself: those with deletion vectors, which delta-rs cannot make.
+"""Write commits into a Delta log without delta-rs, which cannot write some of them, such as deletion vectors.
 
-The entry of the next version is put in place whole, and only where there is none yet: by a hard link on a disk, by a
-conditional put in a bucket. So of two writers one has made the commit, and a crash leaves files that no version names.
+The entry of the next version is created atomically and only if it does not exist: by a hard link on a disk, by a
+conditional put in a bucket. So only one of two writers makes the commit, and a crash leaves only files that no version
+names.
 """
 
 import json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
 ENGINE = f"medallion-{version_of('medallion')}"
-_CHECKPOINT_INTERVAL = 100  # where a table names none, as delta-rs has it
+_CHECKPOINT_INTERVAL = 100  # the default of delta-rs, for a table without this property
 Actions = Iterable[tuple[str, Action]]
 
 
@@ -31,14 +32,14 @@ def commit_actions(
     operation: str,
     metrics: Mapping[str, int],
 ) -> None:
-    """Commit ``actions``, pairs of kind and content, as the version after that at which ``delta`` was opened.
+    """Commit ``actions``, pairs of kind and content, as the version after that of ``delta``.
 
-    ``delta`` follows. properties: metadata and ledger entries, as ``delta_writes.properties`` gives them. operation,
-    metrics: what the history of the table shows.
+    ``delta`` is updated to the new version. properties: metadata and ledger entries, as ``delta_writes.properties``
+    returns them. operation, metrics: for the history of the table.
 
     Raises:
-        LeaseLost: This process is not the lake's writer any more.
-        MedallionError: Another writer has committed that version meanwhile.
+        LeaseLost: This process is no longer the lake's writer.
+        MedallionError: Another writer has committed that version in the meantime.
     """
     now, version = time.time_ns() // 1_000_000, delta.version() + 1
     info: dict[str, Any] = {
@@ -66,7 +67,7 @@ def commit_actions(
 
 
 def metadata_with(delta: "DeltaTable", name: str, value: str) -> Action:
-    """Return the ``metaData`` of a table with one of its properties set."""
+    """Return the ``metaData`` action of a table with one property set."""
     metadata = delta.metadata()
     described = {"name": metadata.name, "description": metadata.description, "createdTime": metadata.created_time}
     return {
@@ -80,7 +81,7 @@ def metadata_with(delta: "DeltaTable", name: str, value: str) -> Action:
 
 
 def removal(added: Action, *, data_change: bool = True) -> Action:
-    """Return the ``remove`` of a file by its ``add``: with its vector, which is part of what the file is known by."""
+    """Return the ``remove`` of a file for its ``add``, including its deletion vector, which is part of its identity."""
     kept = {name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added}
     moment = time.time_ns() // 1_000_000
     return kept | {"deletionTimestamp": moment, "dataChange": data_change, "extendedFileMetadata": True}

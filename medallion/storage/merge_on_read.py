@@ -1,7 +1,7 @@
-"""Merge on read: mark removed rows as deleted in their files, and write new rows to a file of their own.
+"""Merge on read: mark deleted rows by deletion vectors, and write new rows to a new file.
 
-The cost follows the change, not the files that it is scattered over. It pays only for large tables with few deleted
-rows per file; otherwise files are rewritten without these rows.
+The cost depends on the size of the change, not on the files that it is scattered over. This pays only for large tables
+with few deleted rows per file; otherwise files are rewritten without these rows.
 """
 
 import json
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
 
-MAX_DEAD_SHARE = 0.3  # share of changed rows in the touched files above which these are rewritten
-# Share of the size from which tables are merged on read, below which rewriting costs no more.
+MAX_DEAD_SHARE = 0.3  # share of deleted rows in the touched files above which these are rewritten
+# If the touched files are smaller than this share of ``marks_from``, rewriting them costs no more.
 _MIN_REWRITTEN_SHARE = 1 / 8
 PROPERTY = "delta.enableDeletionVectors"
 _CHANGE_TYPE = "_change_type"
-# What the entries written here follow, beside deletion vectors; of the others no column or property makes use.
+# Features that a table may have besides deletion vectors. Entries written here comply with them, because a table whose
+# columns or properties use a constraint, append-only mode or generated columns is not eligible.
 _WRITTEN = frozenset({"appendOnly", "invariants", "changeDataFeed", "checkConstraints", "generatedColumns"})
-# The features of writers before they had names, and the version from which each is one.
+# Writer features that older protocols imply, and the protocol version from which they do.
 _LEGACY = (
     *(("appendOnly", 2), ("invariants", 2)),
     *(("checkConstraints", 3), ("changeDataFeed", 4), ("generatedColumns", 4)),
@@ -39,10 +40,10 @@ _UNUSED = ("delta.constraints.", "delta.appendOnly", "delta.columnMapping.mode",
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How a change leaves the files of a table.
+    """How a change writes the files of a table.
 
-    folder: of the table. bytes: of a data file that is written. marks_from: the size in bytes from which a table is
-    merged on read; None for never.
+    folder: of the table. bytes: target size of a data file. marks_from: the size in bytes from which a table is merged
+    on read; None for never.
     """
 
     folder: Place
@@ -52,7 +53,7 @@ class FileLayout:
 
 @dataclass(frozen=True)
 class _Touched:
-    """The rows that go: rows, with the table's columns; positions, by the path of a file, sorted."""
+    """The rows to delete. rows: with the table's columns. positions: sorted, by the path of their file."""
 
     rows: "pa.Table"
     positions: "Mapping[str, np.ndarray[Any, Any]]"
@@ -61,14 +62,14 @@ class _Touched:
 def replace_marking(
     delta: "DeltaTable", layout: FileLayout, rows: "pa.Table", keys: "pa.Table", commit: "CommitProperties"
 ) -> bool:
-    """If merging on read pays, replace the rows with the keys ``keys`` by ``rows``, in one commit with its feed.
+    """Replace the rows with ``keys`` by ``rows`` in one commit with its change data feed, if merging on read pays.
 
-    rows: with the table's columns and types. keys: columns of the table.
+    rows: with the table's columns and types. keys: a table with key columns.
 
     Returns:
-        Whether it was done; else nothing is changed, and files are to be written anew.
+        Whether it was done. If not, nothing is changed, and the caller must rewrite files.
 
-    Raises MedallionError when another writer has committed meanwhile.
+    Raises MedallionError if another writer has committed in the meantime.
     """
     import pyarrow as pa
 
@@ -107,7 +108,7 @@ def _is_eligible(delta: "DeltaTable", layout: FileLayout, files: "pa.Table") -> 
 
 
 def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
-    """The paths of files that may have one of ``keys``, by the bounds of each column of it."""
+    """Return the paths of files that may have one of ``keys``, by the bounds of each key column."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -119,7 +120,7 @@ def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
             continue
         sought = pc.unique(keys[name]).sort()
         if pa.types.is_string(sought.type) or pa.types.is_decimal(sought.type) or not len(sought):
-            continue  # texts are cut short in the statistics
+            continue  # the statistics cut the bounds of texts short
         least, most = (files[end].cast(sought.type) for end in ends)
         values = sought.to_numpy(zero_copy_only=False)
         known = pc.and_(pc.is_valid(least), pc.is_valid(most)).to_numpy(zero_copy_only=False)
@@ -131,30 +132,30 @@ def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
 
 
 def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[str]) -> _Touched:
-    """Find the rows with one of ``keys`` in the files of these paths."""
+    """Find the rows with one of ``keys`` in the files with these paths."""
     snapshot = snapshot_of(delta, folder, paths)
     columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
     with numbered_rows(snapshot) as (connection, path_of):
         connection.register("keys", keys)
         query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
-        found = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
-    return _Touched(found.select(snapshot.schema.names).cast(snapshot.schema), _by_file(found, path_of))
+        rows = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
+    return _Touched(rows.select(snapshot.schema.names).cast(snapshot.schema), _by_file(rows, path_of))
 
 
-def _by_file(found: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
-    """The positions of rows, sorted by file and position, by file."""
+def _by_file(rows: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
+    """Return the positions of rows by file; the rows are sorted by file and position."""
     import numpy as np
 
-    if not len(found):
+    if not len(rows):
         return {}
-    encoded = found[FILE].combine_chunks().dictionary_encode()
+    encoded = rows[FILE].combine_chunks().dictionary_encode()
     starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
-    parts = np.split(found[POSITION].to_numpy(), starts[1:])
+    parts = np.split(rows[POSITION].to_numpy(), starts[1:])
     return dict(zip(map(path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
 
 
 def _pays(delta: "DeltaTable", layout: FileLayout, files: "pa.Table", touched: _Touched) -> bool:
-    """Whether files of some size would be written anew for few of their rows."""
+    """Whether rewriting the touched files would be expensive for the few rows to delete."""
     assert layout.marks_from is not None, "asked for eligible tables alone"
     former, rewritten, held, dead = deleted_positions(delta), 0, 0, 0
     for path, size, count in zip(*(files[name].to_pylist() for name in _OF_FILES), strict=True):
@@ -170,9 +171,9 @@ _OF_FILES = ("path", "size_bytes", "num_records")
 
 
 def _enabling_actions(delta: "DeltaTable") -> list[tuple[str, Action]]:
-    """What lets the table have deletion vectors, in the first commit with some: readers must know of them from then on.
+    """Return the actions that allow deletion vectors in the table, for its first commit with some; empty later.
 
-    A protocol that names its features names those that its former version stood for.
+    Readers must support them from then on. The new protocol also names the features that the former version implied.
     """
     protocol, actions = delta.protocol(), list[tuple[str, Action]]()
     if FEATURE not in (protocol.writer_features or ()):
@@ -201,8 +202,8 @@ def _commit(
     if len(rows):
         actions.append(("add", write_data_file(folder, rows, indexed_columns(delta))))
     if touched.positions and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
-        # The change feed is written here, where the rows are in memory: otherwise each reader would search the files
-        # for them.
+        # The change data feed is written now, while the rows are in memory: otherwise each reader would have to search
+        # the files for them.
         actions.append(("cdc", write_change_file(folder, _feed(touched.rows, rows))))
     counts = {"numTargetRowsDeleted": len(touched.rows), "numTargetRowsInserted": len(rows)}
     metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.positions)}
@@ -215,7 +216,7 @@ def marking_actions(
     positions: "Mapping[str, np.ndarray[Any, Any]]",
     added: Mapping[str, Action],
 ) -> Iterable[tuple[str, Action]]:
-    """Write the vectors that mark rows as deleted, besides those that are, and return the actions of a commit.
+    """Write deletion vectors for rows, in addition to rows that are deleted already; return the actions of a commit.
 
     positions: of the rows, by the path of their file. added: the ``add`` of each of these files.
     """

@@ -1,7 +1,7 @@
-"""A table as a release names it: one version of one Delta table, known by its id, and the commit that made it.
+"""A table as a release names it: one version of one Delta table, with the table's id and the commit of that version.
 
-Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so a version
-alone would read other rows.
+Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so the same
+version number could have other rows.
 """
 
 from collections.abc import Iterator
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class TableRebuilt(MedallionError):
-    """The table under this name is not the one that a release names."""
+    """The table with this name is not the one in the release."""
 
 
 @dataclass(frozen=True)
 class NamedVersion:
     """One version of a table.
 
-    table_id: None in a release from before ids were recorded; its table is then known not to have been created after
-    ``published_at``. commit: the identity of the commit that made the version; None in a release from before these
-    were recorded, and where its entry in the log was not kept.
+    table_id: None in a release from before ids were recorded; a table created after ``published_at`` is then another
+    one. commit: the identity of the commit that made the version; None in a release from before these were recorded,
+    or if its log entry no longer existed.
     """
 
     table: str
@@ -39,7 +39,7 @@ class NamedVersion:
     commit: str | None = None
 
     def is_in(self, delta: "DeltaTable") -> bool:
-        """Whether ``delta`` is the table that is meant, at whatever version."""
+        """Whether ``delta`` is this table, at any version."""
         if self.table_id is not None:
             return table_id(delta) == self.table_id
         created = delta.metadata().created_time
@@ -51,10 +51,10 @@ class NamedVersion:
 
 
 def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
-    """The table at that version, in its place.
+    """Open the table at that version, from its usual folder.
 
-    Raises TableRebuilt when another table, or another commit, is in that place by now, MedallionError when the version
-    cannot be read.
+    Raises TableRebuilt if that folder now has another table, or another commit as this version, MedallionError if the
+    version cannot be read.
     """
     path = lake.path(target.table)
     try:
@@ -78,9 +78,9 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
 
 
 def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
-    """Say how a table differs from the one that was published since its folder was restored from a backup; else None.
+    """Say how a table differs from the published one because its folder was restored from a backup; else None.
 
-    It has fewer versions than ``target``, or another commit as that version.
+    The table then ends before the version of ``target``, or has another commit as that version.
     """
     folder = lake.folder(target.table)
     is_another = target.is_another_commit_in(folder)
@@ -90,7 +90,7 @@ def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
         delta = lake.open(lake.path(target.table))
     except MedallionError:  # a damaged log is reported and repaired when the table is read
         return None
-    if delta is None or not target.is_in(delta):  # it was rebuilt since
+    if delta is None or not target.is_in(delta):  # rebuilt, not restored
         return None
     if delta.version() < target.version:
         return f"went back to version {delta.version()}"
@@ -98,7 +98,10 @@ def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
 
 
 def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
-    """The table at that version, in its place or where it was set aside since. Raises as for open_current."""
+    """Open the table at that version, from its usual folder or one that was set aside.
+
+    Raises as open_current does.
+    """
     try:
         return open_current(lake, target)
     except MedallionError as reason:
@@ -109,7 +112,7 @@ def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
 
 
 def holds(folder: Place, target: NamedVersion) -> bool:
-    """Whether that version is read from a folder that was set aside."""
+    """Whether a folder that was set aside has that version."""
     return _open_aside(folder, target) is not None
 
 
@@ -123,7 +126,7 @@ def _open_aside(folder: Place, target: NamedVersion) -> "DeltaTable | None":
 
 
 def moment_set_aside(stamp: str) -> datetime:
-    """When a folder was set aside, by the end of its name; now, for one with another name."""
+    """Return when a folder was set aside, by the end of its name; now, if the name has another form."""
     try:
         return datetime.strptime(stamp, SET_ASIDE_STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -131,5 +134,5 @@ def moment_set_aside(stamp: str) -> datetime:
 
 
 def set_aside_folders(lake: Lake, table: str = "") -> Iterator[Place]:
-    """Where versions of ``table``, or of any, were set aside, the newest first."""
+    """Yield the folders in which versions of ``table``, or of any table, were set aside, the newest of each first."""
     yield from reversed(files.glob(lake.at(lake.ops("damaged")), f"{table or '*'}-*"))

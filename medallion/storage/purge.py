@@ -1,4 +1,4 @@
-"""Rewrite files with many deleted rows without these rows: upkeep of tables that are merged on read."""
+"""Rewrite files with many deleted rows without these rows, as upkeep of tables that are merged on read."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,12 +21,13 @@ MAX_PURGED_BYTES = 512 << 20  # most bytes of files that one commit replaces
 
 
 def purge(delta: "DeltaTable", folder: Place, metadata: str | None, *, least_share: float = LEAST_DEAD_SHARE) -> int:
-    """Replace files with many deleted rows, those with the most first, in one commit that changes no row.
+    """Replace files with many deleted rows, those with the largest share first, in one commit that changes no row.
 
-    A file is read at a time. delta: follows the commit. metadata: the JSON of the commit that brought its rows.
+    One file is read at a time. delta: the opened table, which is updated to the new version. metadata: the JSON of the
+    commit that wrote its rows.
 
     Returns:
-        How many files were replaced: of a few hundred megabytes at most, the rest the next time.
+        The number of replaced files: at most MAX_PURGED_BYTES of them, the rest in the next upkeep.
     """
     import pyarrow as pa
 
@@ -49,7 +50,7 @@ def purge(delta: "DeltaTable", folder: Place, metadata: str | None, *, least_sha
 
 
 def _most_dead_first(delta: "DeltaTable", least_share: float) -> Iterator[str]:
-    """Yield the paths of files to be purged, up to the most that one commit replaces."""
+    """Yield the paths of files to purge, up to MAX_PURGED_BYTES, those with the largest share of deleted rows first."""
     import pyarrow as pa
 
     dead, size = deleted_positions(delta), 0

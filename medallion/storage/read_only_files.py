@@ -1,4 +1,4 @@
-"""A file system for DuckDB that serves a fixed set of data files, and has no way to write."""
+"""A file system for DuckDB that serves a fixed set of data files and cannot write."""
 
 import io
 import os
@@ -15,10 +15,10 @@ PROTOCOL = "release"
 
 
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Data files by names of their own, such as ``release://silver_customers/0.parquet``.
+    """Data files with new names, such as ``release://silver_customers/0.parquet``.
 
-    Delta's data files never change under their name, so each is asked about once. Whatever is not among them does not
-    exist here, and every way to change something raises PermissionError.
+    A data file of Delta never changes, so its size is read once. Other files do not exist here, and every method that
+    would change something raises PermissionError.
     """
 
     protocol = PROTOCOL
@@ -30,17 +30,17 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
         self._sizes: dict[str, int] = {}
 
     def add(self, table: str, places: Iterable[Place]) -> list[str]:
-        """Serve the data files of ``table``; the names under which they can be read."""
+        """Serve the data files of ``table``, and return the names under which they can be read."""
         names = {f"{table}/{number}.parquet": place for number, place in enumerate(places)}
         self._places |= names
         return [f"{PROTOCOL}://{name}" for name in names]
 
     def names(self) -> list[str]:
-        """The name of every file that can be read."""
+        """Return the name of every file that can be read."""
         return [f"{PROTOCOL}://{name}" for name in self._places]
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
-        """The bytes of one file. Raises PermissionError for any mode but reading."""
+        """Open one file. Raises PermissionError for any mode but reading."""
         if mode != "rb":
             self._refuse()
         place = self._place(path)
@@ -48,7 +48,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
         return open(name, "rb", buffering=0) if remote is None else remote.open_input_file(str(name))
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Name, size and type of one file."""
+        """Return name, size and type of one file."""
         name = self._strip_protocol(path)
         if name not in self._sizes:
             with self.open(path) as stream:
@@ -56,16 +56,16 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
         return {"name": name, "size": self._sizes[name], "type": "file"}
 
     def modified(self, path: str) -> datetime:
-        """The same for every file: none of them changes."""
+        """Return the same time for every file, because none of them changes."""
         self._place(path)
         return datetime.fromtimestamp(0, UTC)
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether it is one of these files."""
+        """Whether one of the served files has this name."""
         return self._strip_protocol(path) in self._places
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        """The file of that very name: there are no wildcards."""
+        """Return the file with exactly this name, if it is served: there are no wildcards."""
         return [self._strip_protocol(path)] if self.exists(path) else []
 
     def _place(self, path: str) -> Place:

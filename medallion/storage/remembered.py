@@ -1,6 +1,6 @@
-"""Remember what was read from a Delta log until it has a newer entry: the steps of an hour need it dozens of times.
+"""Cache values from a Delta log until it has a newer entry: the steps of an hour need them dozens of times.
 
-Only on a disk, where the check costs a hundredth of reading; a bucket is read each time.
+This is done only on a disk, where the check costs a hundredth of reading the log; a bucket is read each time.
 """
 
 import os
@@ -17,9 +17,10 @@ _known: dict[tuple[str, str], tuple[_Entry, Any]] = {}
 
 
 def remembered(folder: Place, what: str, read: Callable[[], Read]) -> Read:
-    """Return what ``read`` returns of the Delta table in ``folder``, without calling it where nothing was committed.
+    """Return the result of ``read`` for the Delta table in ``folder``, from the cache if nothing was committed since.
 
-    what: names it among all that is remembered of a table. It depends on the log alone, and nobody changes the value.
+    what: the name of the value among all that are cached for a table. The value must depend only on the log, and nobody
+    may change it.
     """
     entry, key = _newest_entry(folder), (str(folder), what)
     if entry is None:
@@ -34,13 +35,13 @@ def remembered(folder: Place, what: str, read: Callable[[], Read]) -> Read:
 
 
 def _newest_entry(folder: Place) -> _Entry | None:
-    """Return what tells the newest entry of a log from any that may come to its place; None where that is not known."""
+    """Return a key that identifies the newest entry of a log, even if its file is replaced; None if it is unknown."""
     if not isinstance(folder, Path):
         return None
     log = folder / "_delta_log"
     try:
         name = max((name for name in os.listdir(log) if name.endswith(".json") and name[:20].isdigit()), default=None)
-        found = (log / name).stat() if name else None
+        stat = (log / name).stat() if name else None
     except OSError:
         return None
-    return (name, found.st_ino, found.st_mtime_ns, found.st_size) if name and found else None
+    return (name, stat.st_ino, stat.st_mtime_ns, stat.st_size) if name and stat else None

@@ -1,7 +1,7 @@
-"""What each commit of a table records about its change: which rows it replaces as a whole, and how they were found.
+"""What each commit of a table records about its change: the columns by which rows are replaced, and the method.
 
-Followers of groups rely on it: if a commit replaces rows by ``order_id``, the change feed contains all rows of each
-touched order, before and after.
+Incremental aggregates rely on it: if a commit replaces rows by ``order_id``, the change data feed contains all rows of
+each touched order, before and after.
 """
 
 import json
@@ -10,17 +10,17 @@ from typing import Any
 
 from medallion.storage import fence
 
-# Raise it with a change of what a refresh method writes: what follows from commits of another version is rebuilt.
+# Increase it when a refresh method writes other rows: state that depends on commits of another version is rebuilt.
 METHOD_VERSION = 1
 ALL_ROWS = "all"
 
 
 def replacement(method: str, columns: Iterable[str] | None) -> dict[str, Any]:
-    """Return the entries of a commit's metadata that say what it replaces.
+    """Return the entries of a commit's metadata that state what it replaces.
 
     Args:
-        method: How the rows were found, such as a refresh method.
-        columns: Rows with the same values in these are replaced together; None where all rows are replaced.
+        method: How the rows were determined, such as a refresh method.
+        columns: Rows with the same values in these are replaced together; None if all rows are replaced.
     """
     replaces = ALL_ROWS if columns is None else [*columns]
     return {"replaces": replaces, "method": method, "method_version": METHOD_VERSION}
@@ -29,7 +29,7 @@ def replacement(method: str, columns: Iterable[str] | None) -> dict[str, Any]:
 def bronze_metadata(
     keys: Iterable[str] | None, method: str = "merge", known: Mapping[str, object] | None = None
 ) -> str:
-    """Return the JSON that a commit of a Bronze table carries, by ``keys``; known: what else it says."""
+    """Return the JSON metadata of a commit of a Bronze table that replaces rows by ``keys``; known: other entries."""
     return json.dumps({**(known or {}), **replacement(method, keys), **fence.stamp()})
 
 

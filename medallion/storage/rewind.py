@@ -12,12 +12,12 @@ from medallion.storage.table_features import require_writable_here
 
 
 def require_version_before(lake: Lake, table: str, hour: str) -> int:
-    """Return the newest version of a Bronze table without ``hour`` and later ones whose files are retained.
+    """Return the newest version of a Bronze table without ``hour`` and later hours whose files still exist.
 
-    Maintenance writes versions of the same rows, of which a kept release names but one.
+    Upkeep writes several versions with the same rows, and a release names only one of them.
 
     Raises:
-        MedallionError: Its files are no longer retained; an older version would lack the hours in between.
+        MedallionError: The files no longer exist, and an older version would lack the hours in between.
     """
     delta = lake.open(lake.path(table))
     if delta is not None:
@@ -29,8 +29,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
             delta = lake.open(lake.path(table), version) if version >= 0 else None
     except MedallionError:
         version = -1  # the log starts here
-    if version >= 0 and (found := provenance(lake.folder(table), version)).changes:
-        version = -1 if found.version is None else found.version  # changes by others are undone as well
+    if version >= 0 and (lineage := provenance(lake.folder(table), version)).changes:
+        version = -1 if lineage.version is None else lineage.version  # changes by others are undone too
     while version >= 0 and not lake.is_whole(table, version):
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:
@@ -42,7 +42,7 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
 
 
 def _has_same_rows(lake: Lake, table: str, version: int) -> bool:
-    """Check whether the version before ``version`` has its hour and its rows. Without its log, that is not known."""
+    """Check whether the version before ``version`` has the same hour and rows; False if its log entry is gone."""
     try:
         versions = [lake.open(lake.path(table), number) for number in (version - 1, version)]
     except (MedallionError, OverflowError):
@@ -54,10 +54,10 @@ def _has_same_rows(lake: Lake, table: str, version: int) -> bool:
 def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     """Restore a Bronze table and its ledger to the version before ``hour``, in one commit; return that version.
 
-    keys: of which a row of the table has values of its own.
+    keys: the key columns of the table.
 
     Raises:
-        MedallionError: That version is no longer retained.
+        MedallionError: The files of that version no longer exist.
     """
     from deltalake import PostCommitHookProperties
 
@@ -66,9 +66,9 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     delta = lake.open(lake.path(table))
     assert delta is not None, f"{table} has a version {target}"
     assert former is not None, f"{table} has a version {target}"
-    # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
+    # A restore does not change the ledger, and its entry cannot be removed: 0 stands for the snapshot alone.
     number = former.transaction_version(LEDGER) or 0
-    # The properties of the table go back with its rows, also the one that keeps old log entries.
+    # A restore also resets the properties of the table, including the one that keeps old log entries.
     hook = PostCommitHookProperties(cleanup_expired_logs=False)
     delta.restore(
         target,

@@ -1,4 +1,4 @@
-"""Replace the rows of a table by writing only those that differ: its readers then follow few changes."""
+"""Replace the rows of a table by writing only those that differ, so that its readers follow few changes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,15 @@ def replace_differing(
 ) -> None:
     """Replace the rows of the table by ``rows``, in one commit that writes only keys whose rows differ.
 
-    If nothing differs, the commit carries metadata alone. If most rows differ, or ``key`` has nulls or a type that
-    cannot be compared, the whole table is overwritten.
+    If nothing differs, the commit has only metadata. The whole table is overwritten if it is empty or cannot be read,
+    if most rows differ, or if keys have nulls or columns have types that cannot be compared.
 
     Args:
-        delta: The table, opened at its newest version; it needs a change feed.
+        delta: The table, opened at its newest version; it needs a change data feed.
         rows: All rows, with the columns of the table.
         key: The columns by which rows are replaced; rows with the same key are replaced together.
-        commit: The JSON that the commit carries.
-        layout: Of the files that are touched and written.
+        commit: The JSON of the commit's metadata.
+        layout: The layout of the files that are touched and written.
     """
     import pyarrow as pa
     from deltalake import write_deltalake
@@ -55,7 +55,7 @@ def replace_differing(
 def _differing_keys(
     delta: "DeltaTable", folder: Place, rows: "pa.Table", key: Sequence[str]
 ) -> "tuple[pa.Table, pa.Table] | None":
-    """Return the keys whose rows differ and all keys of the table; None if it should be overwritten."""
+    """Return the keys whose rows differ, and all keys of the table; None if the table should be overwritten."""
     import duckdb
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,23 +69,23 @@ def _differing_keys(
     try:
         former = _read_rows(delta, folder).cast(rows.schema)
     except (OSError, DeltaError, duckdb.Error, pa.ArrowException):
-        return None  # a damaged or lost file: a table that cannot be read is overwritten
+        return None  # a file is damaged or lost: the table is overwritten
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]
     both = pa.concat_tables([side.append_column(_SIDE, _repeat_number(number, len(side))) for side, number in sides])
     counted = both.group_by(rows.column_names).aggregate([(_SIDE, "sum")])
     differing = counted.filter(pc.not_equal(counted[f"{_SIDE}_sum"], 0))
-    if len(differing) > 2 * MAX_DIFFERING_SHARE * len(former):  # a row that is updated differs twice
+    if len(differing) > 2 * MAX_DIFFERING_SHARE * len(former):  # an updated row counts twice
         return None
     touched = differing.select(key).group_by(list(key)).aggregate([])
-    if any(column.null_count for column in touched.columns):  # a NULL is equal to none
+    if any(column.null_count for column in touched.columns):  # a NULL equals nothing, so it finds no row to replace
         return None
     return touched, former.select(key)
 
 
 def _read_rows(delta: "DeltaTable", folder: Place) -> "pa.Table":
-    """All rows of the table."""
+    """Return all rows of the table."""
     if may_have_vectors(delta):
         return read_live_rows(delta, folder)
     return with_plain_texts(delta.to_pyarrow_dataset().to_table())

@@ -1,4 +1,4 @@
-"""Buckets: how they are reached, and a path into one that is used like pathlib's."""
+"""Buckets: how to access them, and a path into a bucket with the interface of pathlib."""
 
 import os
 from collections.abc import Iterator
@@ -14,15 +14,16 @@ from medallion.errors import MedallionError
 from medallion.settings import Settings
 from medallion.storage.s3_errors import LAKE, explained
 
-SCHEME = "s3a://"  # Hadoop's name for it, which delta-rs knows too
-AT_ONCE = 8  # requests side by side
-_TRIES = 5  # of a request
-CONFLICTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})  # of a conditional put
+SCHEME = "s3a://"  # Hadoop's scheme, which delta-rs knows too
+AT_ONCE = 8  # most requests at a time
+_TRIES = 5  # most tries of a request
+# Error codes of a conditional put whose condition is not met.
+CONFLICTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 
 
 @dataclass(frozen=True)
 class S3Access:
-    """How buckets are reached: the server (None for AWS), the region, and seconds without a byte until a retry."""
+    """How to access buckets: the server (None for AWS), the region, and the seconds without a byte until a retry."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -39,7 +40,7 @@ class S3Access:
 
     @property
     def region_name(self) -> str:
-        """The region of the settings, else of AWS's own configuration, else us-east-1."""
+        """The region in the settings, else in AWS's own configuration, else us-east-1."""
         return str(self.client().meta.region_name)
 
 
@@ -66,7 +67,7 @@ def _client(access: S3Access, anonymous: bool, tries: int) -> Any:
 
 @dataclass(frozen=True)
 class Stat:
-    """Size in bytes, and when it was written, in seconds since the epoch."""
+    """Size of an object in bytes, and when it was written, in seconds since the epoch."""
 
     st_size: int
     st_mtime: float
@@ -74,10 +75,10 @@ class Stat:
 
 @dataclass(frozen=True, order=True)
 class S3Path:
-    """A place in a bucket: an object, or all objects under its name. Has the part of pathlib's interface in use here.
+    """A place in a bucket: an object, or all objects under its name, with the part of pathlib's interface used here.
 
-    An object is written in one request, so it is whole or not there. There are no folders: one is there as long as
-    something lies in it. Errors as for ``explained``.
+    An object is written atomically. There are no real folders: a folder exists as long as it contains an object. Errors
+    are those of ``explained``.
     """
 
     bucket: str
@@ -103,42 +104,42 @@ class S3Path:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the key."""
         return self._pure.name
 
     @property
     def stem(self) -> str:
-        """The last part without its suffix."""
+        """The last part of the key without its suffix."""
         return self._pure.stem
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Bucket, then the parts of the key."""
+        """The bucket, then the parts of the key."""
         return (self.bucket, *self._pure.parts)
 
     @property
     def parent(self) -> "S3Path":
-        """Return the folder above."""
+        """The folder above."""
         return S3Path(self.bucket, self.key.rpartition("/")[0], self.access)
 
     def with_name(self, name: str) -> "S3Path":
-        """Its neighbour of that name."""
+        """Return the place with another name in the same folder."""
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> "S3Path":
-        """Its neighbour with another suffix."""
+        """Return the place with another suffix in the same folder."""
         return self.parent / self._pure.with_suffix(suffix).name
 
     def relative_to(self, other: "S3Path") -> PurePosixPath:
-        """Its name as seen from ``other``."""
+        """Return the path of this place relative to ``other``."""
         return self._pure.relative_to(other._pure)
 
     def absolute(self) -> "S3Path":
-        """Itself: there is no place that it is seen from."""
+        """Return this place, which is always absolute."""
         return self
 
     def exists(self) -> bool:
-        """Whether there is such an object."""
+        """Whether the object exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -148,7 +149,7 @@ class S3Path:
     is_file = exists
 
     def stat(self) -> Stat:
-        """As it was listed, or is now."""
+        """Return size and time of the object: from the listing that it came from, else as they are now."""
         if self._stat is not None:
             return self._stat
         with explained(f"{self} cannot be read", LAKE):
@@ -156,17 +157,17 @@ class S3Path:
             return _stat(head["ContentLength"], head["LastModified"])
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Return the content of the object."""
         with explained(f"{self} cannot be read", LAKE):
             content: bytes = self._client.get_object(Bucket=self.bucket, Key=self.key)["Body"].read()
             return content
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """All of it, as text."""
+        """Return the content of the object as text."""
         return self.read_bytes().decode(encoding)
 
     def open(self, mode: str = "rb") -> IO[bytes]:
-        """Its bytes, fetched whole beforehand: a connection that breaks is no concern of the reader."""
+        """Open a local copy of the object, which is downloaded first, so that a reader sees no broken connection."""
         assert mode == "rb", "an object is written by files.whole"
         local = TemporaryFile()  # noqa: SIM115 (the caller closes it)
         try:
@@ -179,12 +180,12 @@ class S3Path:
         return local
 
     def write_bytes(self, content: bytes) -> None:
-        """Write all of it."""
+        """Write the object."""
         with explained(f"{self} cannot be written", LAKE):
             self._client.put_object(Bucket=self.bucket, Key=self.key, Body=content)
 
     def create(self, content: bytes) -> bool:
-        """Write all of it where there is no such object; False where there is one, which is another's."""
+        """Create the object; return False, and change nothing, if it exists with other content."""
         from botocore.exceptions import ClientError
 
         with explained(f"{self} cannot be written", LAKE):
@@ -193,16 +194,16 @@ class S3Path:
             except ClientError as error:
                 if error.response["Error"]["Code"] not in CONFLICTS:
                     raise
-                # A request that was tried again after it had succeeded is refused as well.
+                # A retry of a request that had succeeded is refused too.
                 return self.exists() and self.read_bytes() == content
         return True
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Write all of it."""
+        """Write the object as text."""
         self.write_bytes(text.encode(encoding))
 
     def upload(self, file: str | os.PathLike[str]) -> None:
-        """Make it what a local file is."""
+        """Write the content of a local file to the object."""
         from boto3.exceptions import S3UploadFailedError
 
         with explained(f"{self} cannot be written", LAKE):
@@ -212,13 +213,13 @@ class S3Path:
                 raise error.__context__ or error from None
 
     def require_writable(self) -> None:
-        """Write an object under it, and remove it again."""
+        """Write an object under this name and remove it again. Raises MedallionError if that fails."""
         probe = self / f".writable-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing: there are no folders."""
+        """Do nothing: there are no folders."""
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Remove the object; the service does not report whether it existed."""
@@ -257,7 +258,7 @@ class S3Path:
                 yield place
 
     def rglob(self, pattern: str) -> Iterator["S3Path"]:
-        """Every object under it whose last name is like ``pattern``."""
+        """List every object under this name whose last part matches ``pattern``."""
         return (place for place in self._list("") if fnmatchcase(place.name, pattern))
 
     def _list(self, delimiter: str) -> Iterator["S3Path"]:
@@ -270,7 +271,7 @@ class S3Path:
                 for folder in page.get("CommonPrefixes", ()):
                     yield S3Path(self.bucket, folder["Prefix"].rstrip("/"), self.access)
                 for entry in page.get("Contents", ()):
-                    if not entry["Key"].endswith("/"):  # which other tools put there to stand for a folder
+                    if not entry["Key"].endswith("/"):  # other tools create such objects for folders
                         yield S3Path(
                             self.bucket, entry["Key"], self.access, _stat(entry["Size"], entry["LastModified"])
                         )

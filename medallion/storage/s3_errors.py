@@ -16,14 +16,14 @@ _BUSY = frozenset({"SlowDown", "ServiceUnavailable", "503"})
 
 
 class Missing(MedallionError, FileNotFoundError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 @contextmanager
 def explained(what: str, setting: str) -> Iterator[None]:
-    """Errors of the service become one line that begins with ``what`` and ends with what may help.
+    """Turn errors of the service into one line that begins with ``what`` and ends with advice.
 
-    setting: the one that names the bucket. Raises Missing for an object that is not there, MedallionError for the rest.
+    setting: the setting that names the bucket. Raises Missing if the object does not exist, MedallionError otherwise.
     """
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
@@ -41,7 +41,7 @@ def explained(what: str, setting: str) -> Iterator[None]:
 
 
 def short_reason(error: Exception) -> str:
-    """What an error of delta-rs says, in one line: the service's own word for it, where it has one."""
+    """Return an error of delta-rs in one line: the error code of the service if it has one."""
     if code := re.search(r"<Code>(\w+)</Code>", str(error)):
         return f"the server answered {code[1]}{_advice(code[1], LAKE)}"
     lines = [re.sub(r"\x1b\[[0-9;]*m|↳", "", line).strip() for line in str(error).splitlines()]

@@ -1,8 +1,8 @@
-"""A small JSON record that several machines change, each by compare-and-swap: on a (shared) disk and in a bucket.
+"""A small JSON record that several machines change by compare-and-swap, on a (shared) disk or in a bucket.
 
 In a bucket it is one object, written with ``If-Match`` or ``If-None-Match``. On a disk each change is a new file with
-the next number, made by a hard link: the file system refuses a link whose name exists, whichever machine asks. The age
-of a record is measured by the store's own clock, never by comparing clocks of two machines.
+the next number, created by a hard link: the file system refuses a link whose name exists, from whichever machine. The
+age of a record is measured by the clock of the store, never by comparing the clocks of two machines.
 """
 
 import errno
@@ -22,14 +22,17 @@ from medallion.storage.files import Place
 from medallion.storage.s3 import CONFLICTS, S3Path
 from medallion.storage.s3_errors import LAKE, explained
 
-_KEPT_FILES = 20  # former states kept on a disk, so that a writer returning late finds its number taken
-_REQUEST_SECONDS = 5.0  # the record is small, and its holder must learn quickly whether it still holds it
+_KEPT_FILES = 20  # states that are kept on a disk, so that a late writer finds its number taken
+_REQUEST_SECONDS = 5.0  # the record is small, and a lease holder must learn quickly whether it still holds the lease
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One state of a record. number: grows by one with each change. age: seconds since it was written, by the store's
-    clock. tag: what the store knows this state by."""
+    """One state of a record.
+
+    number: grows by one with each change. age: seconds since it was written, by the store's clock. tag: the store's
+    identifier of this state.
+    """
 
     number: int
     content: Mapping[str, Any]
@@ -41,36 +44,36 @@ class SharedRecord(Protocol):
     """A record at one place."""
 
     def read(self) -> Entry | None:
-        """The newest state; None where there is none yet."""
+        """Return the newest state; None if there is none yet."""
 
     def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
-        """Write ``content`` in the place of ``former``; None when that is not the newest state any more."""
+        """Replace ``former`` by ``content`` and return the new state; None if ``former`` is no longer the newest."""
 
 
 def shared_record(place: Place) -> SharedRecord:
-    """The record at ``place``: a folder on a disk, an object in a bucket."""
+    """Return the record at ``place``: a folder on a disk, an object in a bucket."""
     return BucketRecord(place) if isinstance(place, S3Path) else DiskRecord(place)
 
 
 class DiskRecord:
-    """A record in a folder: one file for each state, the one with the highest number is the newest."""
+    """A record in a folder, with one file for each state; the highest number is the newest."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self) -> Entry | None:
-        """The newest state; one that a power failure left unreadable is empty."""
+        """Return the newest state; a state that a power failure left unreadable is empty."""
         while numbers := self._numbers():
             path = self._file(numbers[-1])
             try:
                 text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
             except FileNotFoundError:
-                continue  # replaced meanwhile
+                continue  # replaced in the meantime
             return Entry(numbers[-1], _parse(text), self._now() - written)
         return None
 
     def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
-        """As for SharedRecord. Raises MedallionError when the disk has no hard links or cannot be written."""
+        """Do as SharedRecord says. Raises MedallionError if the disk has no hard links or cannot be written."""
         number = 1 if former is None else former.number + 1
         try:
             draft = self._draft(json.dumps(dict(content)))
@@ -113,11 +116,11 @@ class DiskRecord:
         return draft
 
     def _now(self) -> float:
-        """The time by the clock that stamps the files, which on a shared disk is its server's."""
+        """Return the time by the clock that stamps the files: on a shared disk, that of its server."""
         try:
             draft = self._draft("")
         except OSError as error:
-            # A reader without write permission: this machine's clock is accurate enough to look.
+            # A reader without write permission: this machine's clock is accurate enough to show the age.
             if error.errno in NOT_ALLOWED:
                 return time.time()
             raise MedallionError(f"{self._folder} cannot be written: {error.strerror}") from None
@@ -134,7 +137,7 @@ class BucketRecord:
         self._place = place
 
     def read(self) -> Entry | None:
-        """The newest state."""
+        """Return the newest state; None if there is none yet."""
         with explained(f"{self._place} cannot be read", LAKE):
             try:
                 answer = self._client.get_object(Bucket=self._place.bucket, Key=self._place.key)
@@ -145,7 +148,7 @@ class BucketRecord:
         return Entry(content.pop("number"), content, (now - answer["LastModified"]).total_seconds(), answer["ETag"])
 
     def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
-        """As for SharedRecord. A request that was tried again after it had succeeded counts as refused."""
+        """Do as SharedRecord says. A retry of a request that had succeeded counts as refused."""
         from botocore.exceptions import ClientError
 
         entry = Entry(1 if former is None else former.number + 1, content, 0.0)

@@ -1,4 +1,4 @@
-"""Table features that somebody switched on: what delta-rs cannot read or write is left to Spark."""
+"""Table features that somebody switched on: Spark reads and writes tables with features that delta-rs lacks."""
 
 from typing import TYPE_CHECKING
 
@@ -7,12 +7,12 @@ from medallion.errors import MedallionError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Writer features that delta-rs commits to, and reader features that all readers here follow.
+# Writer features with which delta-rs can commit, and reader features that all readers here support.
 _WRITTEN_HERE = frozenset(
     ("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping")
 ) | {"deletionVectors", "timestampNtz", "v2Checkpoint"}
 _READ_HERE = frozenset({"deletionVectors", "timestampNtz"})
-# What Delta on Spark knows besides.
+# Features that Delta on Spark supports.
 _KNOWN_TO_SPARK = _WRITTEN_HERE | {
     *("allowColumnDefaults", "checkpointProtection", "clustering", "domainMetadata", "identityColumns"),
     *("inCommitTimestamp", "rowTracking", "typeWidening", "typeWidening-preview", "vacuumProtocolCheck"),
@@ -21,12 +21,12 @@ _KNOWN_TO_SPARK = _WRITTEN_HERE | {
 
 
 def unwritable_here(delta: "DeltaTable") -> frozenset[str]:
-    """Return the features of a table that delta-rs does not write."""
+    """Return the features of a table with which delta-rs cannot write it."""
     return frozenset(delta.protocol().writer_features or ()) - _WRITTEN_HERE
 
 
 def unreadable_here(delta: "DeltaTable") -> frozenset[str]:
-    """Return the features of a table with which its rows cannot be read from its files here."""
+    """Return the features of a table with which its rows cannot be read from its files without Spark."""
     protocol = delta.protocol()
     if protocol.min_reader_version == 2:
         return frozenset({"columnMapping"})
@@ -34,18 +34,18 @@ def unreadable_here(delta: "DeltaTable") -> frozenset[str]:
 
 
 def features_for_spark(delta: "DeltaTable") -> str:
-    """Name the features for which Spark reads and writes a table; empty where this process does."""
+    """Name the features for which Spark must read and write a table; empty if this process can."""
     return ", ".join(sorted(unwritable_here(delta) | unreadable_here(delta)))
 
 
 def note_of(delta: "DeltaTable") -> str | None:
-    """Say that a table is written by Spark for its features; None where it is not."""
+    """Say that Spark reads and writes a table because of its features; None if it need not."""
     names = features_for_spark(delta)
     return f"read and written by Spark, which takes longer: somebody switched on {names}" if names else None
 
 
 def require_known_features(table: str, path: str, delta: "DeltaTable") -> None:
-    """Raise MedallionError, with the way back, for a feature that neither delta-rs nor Spark knows here."""
+    """Raise MedallionError, with a remedy, for a feature that neither delta-rs nor Spark supports here."""
     protocol = delta.protocol()
     names = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _KNOWN_TO_SPARK
     if names:
@@ -53,7 +53,7 @@ def require_known_features(table: str, path: str, delta: "DeltaTable") -> None:
 
 
 def require_writable_here(table: str, path: str, delta: "DeltaTable") -> None:
-    """Raise MedallionError, with the way back, for a feature of a table that this process alone writes."""
+    """Raise MedallionError, with a remedy, for a table that Spark never writes, if delta-rs cannot write it either."""
     if names := unwritable_here(delta):
         raise MedallionError(f"{table} cannot be written with {_drop(path, names)}")
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: int, metadata: str | None) -> int:
-    """Remove files that neither the versions ``needed`` nor any of the last ``hours`` is read from; how many.
+    """Remove files that neither versions in ``needed`` nor versions of the last ``hours`` use; return their number.
 
-    metadata: the JSON of the commit that brought its rows.
+    metadata: the JSON of the commit that wrote the rows.
     """
 
-    # A full vacuum, because leftovers of a crash are in no log, and the log also names files removed long ago.
+    # A full vacuum, because leftovers of a crash are in no log. It also lists files that were removed long ago.
     def by_delta_rs(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
             hours,
@@ -40,7 +40,7 @@ def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: i
     unneeded = [folder / name for name in names if name not in kept]
     there = files.each(lambda file: file.exists(), unneeded)
     gone = [file for file, exists in zip(unneeded, there, strict=True) if exists]
-    if gone and vectors:  # delta-rs takes vectors for leftovers of a crash
+    if gone and vectors:  # delta-rs would remove needed vectors too, as leftovers of a crash
         files.each(lambda file: file.unlink(missing_ok=True), gone)
     elif gone:
         by_delta_rs(dry_run=False)
@@ -53,9 +53,9 @@ def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: i
 def _needed_vectors(
     delta: "DeltaTable", folder: Place, needed: Collection[int], hours: int, vectors: set[str]
 ) -> set[str]:
-    """Those files of vectors that the newest version has, or that a version had which may still be asked for.
+    """Return the files of vectors that the newest version uses, or that a version used which may still be read.
 
-    A version between two of these may have had them as well: then they stay until both are gone.
+    Files that only unneeded versions in between used are kept too, until no older version is needed.
     """
     newest = delta.version()
     since, oldest = (time.time() - hours * 3600) * 1000, min(needed, default=newest)
@@ -63,16 +63,16 @@ def _needed_vectors(
     live = add_actions(folder, newest, paths)
     if live.keys() != paths:
         return vectors
-    found = vector_files(live.values())
+    used_files = vector_files(live.values())
     for version in range(newest, 0, -1):
         try:
             entry = read_entry(folder, version)
-        except FileNotFoundError:  # an older one than any that is needed: entries are kept longer
+        except FileNotFoundError:  # older than every needed version: log entries are kept longer than these
             break
         if version <= oldest and entry.info.get("timestamp", 0) < since:
             break
-        found |= vector_files(entry.actions("remove"))
-    return vectors & found
+        used_files |= vector_files(entry.actions("remove"))
+    return vectors & used_files
 
 
 def _paths_with_vectors(delta: "DeltaTable") -> list[str]:

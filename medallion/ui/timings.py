@@ -44,8 +44,8 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
         for row in event_log.read(lake, first_moment(since), COLUMNS)
         if row.hour and row.status != "failed" and since <= row.hour <= (until or "9")
     ]
-    asked = {row.run_id: row.strategy for row in rows if row.event_type == "publish"}
-    rows = [row for row in rows if not strategy or asked.get(row.run_id) == strategy]
+    strategies = {row.run_id: row.strategy for row in rows if row.event_type == "publish"}
+    rows = [row for row in rows if not strategy or strategies.get(row.run_id) == strategy]
     plots = None
     if any(row.event_type == "publish" for row in rows):
         methods = methods_of(rows)

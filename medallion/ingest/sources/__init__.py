@@ -1,7 +1,7 @@
-"""What records of a change file mean: a module for each format, found by its name.
+"""What records of a change file mean: one module for each format, found by its name.
 
-A format is a module with a function ``reader(feed)``, which returns a Reader for one file of lines. One whose change
-files are tables names in OPERATION the column that says what a row does. To add a format, add its module;
+A format is a module with a function ``reader(feed)`` that returns a Reader for one file of lines. If its change files
+are CSV or Parquet, OPERATION names the column that says whether a row is a deletion. To add a format, add its module;
 medallion.toml names it.
 """
 
@@ -24,11 +24,11 @@ class Unfit(ValueError):
 
 
 class NoRecord(Unfit):
-    """A line is rejected that is no record of the format at all."""
+    """A line is rejected because it is no record of the format at all."""
 
 
 class RefusedRecord(Exception):
-    """A record can neither be applied nor left out: its hour is refused. what: what it does, as a verb."""
+    """A record can neither be applied nor left out, so its hour is refused. what: what the record does, as a verb."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -36,7 +36,7 @@ class RefusedRecord(Exception):
 
 
 class Everything:
-    """Holds whatever is asked for."""
+    """A container of everything."""
 
     def __contains__(self, _: object) -> bool:
         return True
@@ -49,7 +49,7 @@ MISSING: Container[str] = Everything()
 
 @dataclass(frozen=True, eq=False)
 class RecordForms:
-    """How records with one schema write their columns. by_name: name in the record -> form."""
+    """How columns are written in records with one schema. by_name: name in the record -> form."""
 
     by_name: Mapping[str, Forms]
 
@@ -57,11 +57,11 @@ class RecordForms:
 class Change(NamedTuple):
     """One change of a row.
 
-    deleted: whether the row goes. row: its columns as the record names them, with values of JSON; of a deletion the key
-    is enough. kept: the columns, as declared, that keep the value they have where ``row`` has none for them, so that
-    the row must exist; NOTHING where it need not, and columns without a value become null. forms: how the record writes
-    its columns, where it says so. moves: whether the row is the one that the change before it deletes, under another
-    key: that is the row whose values are kept.
+    deleted: whether the row is deleted. row: its columns as the record names them, with JSON values; a deletion needs
+    only the key. kept: declared columns that keep their value in the table if ``row`` has none, so that the row must
+    exist; NOTHING if it need not exist and missing columns become null. forms: how the record writes its columns, if it
+    states that. moves: whether this is the row that the change before it deletes, under a new key; the values of that
+    row are kept.
     """
 
     deleted: bool
@@ -75,24 +75,24 @@ class Reader(Protocol):
     """Reads the records of one file, in order."""
 
     expected: str  # what a record looks like, for messages
-    forms: Forms  # how values are written where a record does not say it
-    ignored_prefix: str | None  # begins the names of what stands beside the columns of a row; None where nothing does
+    forms: Forms  # how values are written if a record does not state it
+    ignored_prefix: str | None  # prefix of names beside the columns of a row, which are ignored; None if there is none
 
     def read(self, raw: bytes) -> Sequence[Change]:
         """Return the changes that a line makes, in order.
 
-        Raises Unfit for a line that is rejected, RefusedRecord for one that refuses the hour.
+        Raises Unfit for a line that is rejected, RefusedRecord for one because of which the hour is refused.
         """
 
     def position(self) -> tuple[Any, ...] | None:
-        """Return where the last record stood in the log of its database; None if unknown.
+        """Return the position of the last record in the log of its database; None if unknown.
 
-        A tuple that begins with what kind of position it is: those of one kind compare with one another. Of TIMES are
-        those that only say when the change happened.
+        The tuple begins with the kind of position; positions of the same kind can be compared. A kind in TIMES is only
+        the time of the change.
         """
 
     def notes(self) -> list[str]:
-        """Return what there is to warn of once all lines are read."""
+        """Return warnings, after all lines are read."""
 
 
 def known_formats() -> tuple[str, ...]:
@@ -101,13 +101,13 @@ def known_formats() -> tuple[str, ...]:
 
 
 def reader_of(feed: Feed) -> Reader:
-    """Return a reader of the format in which ``feed`` is delivered. Raises UsageError where there is no such format."""
+    """Return a reader of the format in which ``feed`` is delivered. Raises UsageError if there is no such format."""
     make: Callable[[Feed], Reader] = _module_of(feed).reader
     return make(feed)
 
 
 def columns_in_hours(feed: Feed) -> Columns:
-    """Return what is known of the columns of a feed's change files that are tables. Raises UsageError as above."""
+    """Return what is known of the columns in a feed's CSV or Parquet change files. Raises UsageError as above."""
     declared = tuple(column.name for column in feed.columns)
     return Columns(declared, feed.keys, getattr(_module_of(feed), "OPERATION", None))
 
@@ -118,7 +118,7 @@ def _module_of(feed: Feed) -> ModuleType:
 
 
 def require_known_format(feed: Feed) -> None:
-    """Raise UsageError where the format of ``feed`` is not known, naming the nearest one."""
+    """Raise UsageError if the format of ``feed`` is not known, naming the most similar one."""
     name = feed.delivery.format
     if name not in known_formats():
         close = get_close_matches(name, known_formats(), n=1)

@@ -1,7 +1,7 @@
 """Change events of Debezium as JSON: the envelope, with its schema or without, or flattened by ExtractNewRecordState.
 
-As its documentation defines them (debezium.io, the connectors' "data change events" and "New Record State Extraction").
-How a moment or a decimal is written is known from the schema of the record; without one, from medallion.toml.
+Source: its documentation (debezium.io, the connectors' "data change events" and "New Record State Extraction"). The
+schema of a record states how timestamps and decimals are written; without a schema, medallion.toml does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from medallion.ingest.sources import NOTHING, Change, NoRecord, RecordForms, Ref
 from medallion.ingest.value_decoders import Forms
 from medallion.model.table import Feed
 
-# In the place of a value that did not change and that the database did not write to its log; of bytes, in Base64.
+# Placeholder of a value that did not change and that the database did not write to its log; for bytes, in Base64.
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 _PLACEHOLDER, _PLACEHOLDER_BASE64 = (text.encode() for text in _UNAVAILABLE)
 _UPSERTS = ("c", "r", "u")
@@ -32,9 +32,9 @@ _POSITIONS = (  # in the log of PostgreSQL, MySQL, SQL Server, Oracle; else the 
     ("ts_ms",),
 )
 _ENVELOPE = frozenset({"before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction", "message"})
-_MARKS = frozenset({"__op", "__deleted"})  # of a flattened record
+_MARKS = frozenset({"__op", "__deleted"})  # fields of a flattened record
 _DELETED = {None: False, False: False, "false": False, True: True, "true": True}
-_MAX_DIGITS = 40  # of a number in a position
+_MAX_DIGITS = 40  # most digits of a number in a position
 
 
 def reader(feed: Feed) -> "_Reader":
@@ -53,7 +53,7 @@ class _Reader:
         self._schemas = ConnectSchemas(Forms.of(delivery))
         self._source: Mapping[str, Any] = {}
         self._is_flat = self._after_deletion = False
-        self._lost = 0  # deletions that name no row
+        self._lost = 0  # tombstones of deletions that no record names
 
     def read(self, raw: bytes) -> Sequence[Change]:
         event, forms = self._schemas.payload(raw)
@@ -68,9 +68,9 @@ class _Reader:
         return self._flat(event, forms, has_unavailable=has_unavailable)
 
     def _is_envelope(self, event: Mapping[str, Any]) -> bool:
-        """Check whether an event with an ``op`` is an envelope, and not a row of a table with such a column.
+        """Check whether an event with ``op`` is an envelope, rather than a row of a table with a column of that name.
 
-        Raises Unfit where it could be both.
+        Raises Unfit if it could be both.
         """
         if event.keys() <= _ENVELOPE and ("before" in event or "after" in event):  # nearly always
             return True
@@ -84,7 +84,7 @@ class _Reader:
         return False
 
     def _names_row(self, event: Mapping[str, Any]) -> bool:
-        """Check whether all keys are there, besides what an envelope has."""
+        """Check whether an event has all key columns, and some column that an envelope does not have."""
         names = {name.casefold() for name in event.keys() - _ENVELOPE}
         return all(key in names or (key in _ENVELOPE and key in event) for key in self._keys) and bool(names)
 
@@ -104,7 +104,7 @@ class _Reader:
         ]
 
     def _tombstone(self) -> Sequence[Change]:
-        """Pass over a record without content: the deletion before it names the row, unless that was dropped."""
+        """Skip a record without content: the deletion before it names the row, unless that record was dropped."""
         self._lost += not self._after_deletion
         self._after_deletion = False
         return ()
@@ -165,7 +165,7 @@ class _Reader:
         return (self._upsert(row, forms, has_unavailable=has_unavailable),)
 
     def _upsert(self, row: Mapping[str, Any], forms: RecordForms | None, *, has_unavailable: bool) -> Change:
-        """Return the change to ``row``, whose values that were not in the database's log stay as they are."""
+        """Return the change to ``row``; values that the database did not log keep their value in the table."""
         if not has_unavailable:
             return Change(False, row, NOTHING, forms)
         available = _available(row)
@@ -173,7 +173,7 @@ class _Reader:
         return Change(False, available, kept or NOTHING, forms)
 
     def _has_other_key(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Check whether the key changed. The image of before may lack columns, or have them null."""
+        """Check whether the key changed; ``before`` may lack columns, or have null in them."""
         for key in self._keys:
             old = before[key] if key in before else _value(before, key)
             if old is not None and old != (after[key] if key in after else _value(after, key)):
@@ -181,7 +181,7 @@ class _Reader:
         return False
 
     def _require_table(self, table: Any) -> None:
-        """Reject a change of another table than the feed's, where medallion.toml says which one is."""
+        """Raise Unfit for a change of another table than the feed's, if medallion.toml names the table."""
         if self._table is not None and isinstance(table, str) and not fnmatchcase(table, self._table):
             raise Unfit(f"a change of the table {table[:80]}, and {self._topic} is fed from {self._table}")
 
@@ -191,24 +191,24 @@ def _available(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of after with values that were not logged as before has them; a null there says nothing."""
+    """Return ``after`` with values that were not logged taken from ``before``, where they are not null."""
     known = {name: value for name, value in _available(before).items() if value is not None}
     return {name: known.get(name, value) if _is_unavailable(value) else value for name, value in after.items()}
 
 
 def _is_unavailable(value: Any) -> bool:
-    if isinstance(value, list | dict):  # of lists and maps it is the only element
+    if isinstance(value, list | dict):  # in lists and maps, the placeholder is the only element
         return len(value) == 1 and next(iter(value)) in _UNAVAILABLE
     return isinstance(value, str) and value in _UNAVAILABLE
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key that a row has in other letters, None where it lacks it."""
+    """Return the value of a key whose column has another letter case in the row; None if the row lacks it."""
     return next((value for name, value in row.items() if name.casefold() == key), None)
 
 
 def _comparable(value: Any) -> tuple[int, Any]:
-    """Return a part of a position so that it compares: as a number where it is one, also as text."""
+    """Return a part of a position in comparable form: as a number if it is one, even if written as text."""
     if isinstance(value, str) and not (value.isdecimal() and len(value) <= _MAX_DIGITS):
         return (1, value)
     return (0, int(value) if isinstance(value, str | int) else 0)

@@ -1,7 +1,7 @@
-"""A Delta table that somebody else writes: the rows that its commits delete and insert, as landing wrote them down.
+"""A Delta table that somebody else writes: the rows that its commits delete and insert, as they landed.
 
-Landing reads them from the table (``medallion.ingest.delta_source``) as records of insert_delete whose values are texts
-where JSON has no form for them.
+Landing reads them from the table (``medallion.ingest.delta_source``) as records of format insert_delete. A value is a
+text if JSON has no form for it.
 """
 
 from collections.abc import Sequence

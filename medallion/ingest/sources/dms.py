@@ -1,7 +1,7 @@
 """Change files of AWS DMS with Amazon S3 as target: CSV or Parquet whose first column, Op, is I, U or D.
 
-As its documentation defines them (docs.aws.amazon.com/dms, "Using Amazon S3 as a target"). In a CSV without names of
-columns these are the declared ones in their order, after Op and, where one is written, the time of the commit.
+Source: its documentation (docs.aws.amazon.com/dms, "Using Amazon S3 as a target"). A CSV without a header has the
+declared columns in order, after Op and, if it is written, the time of the commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from medallion.model.column_types import Scalar
 from medallion.model.table import Feed
 
 OPERATION = "Op"
-_NULL = "NULL"  # in a CSV, unless CsvNullValue says otherwise: an empty text is null but in columns of text
+_NULL = "NULL"  # in a CSV, unless CsvNullValue says otherwise; an empty text is null too, except in STRING columns
 _OPERATIONS = {"I": False, "U": False, "D": True}
 _NAMES_WANTED = "set AddColumnName=true at the endpoint, so that columns are found by name"
 _MOMENT = value_decoder(Scalar("TIMESTAMP"), "", lambda _: None)
@@ -29,10 +29,11 @@ def reader(feed: Feed) -> "_Reader":
 
 
 class _Header(NamedTuple):
-    """The names of a CSV, as its lines begin with them.
+    """The header of a CSV, with which each of its lines begins.
 
-    beginning: the bytes of a line up to its cells. operation: which name is Op; None where none is. why_unfit: why
-    none of its rows can be read; empty where they can.
+    beginning: the bytes of a line up to its cells. names: the columns without Op. operation: the index of Op; None if
+    there is none. is_text: for each of ``names``, whether it is a STRING. why_unfit: why no row under the header can be
+    read; empty if they can.
     """
 
     beginning: bytes
@@ -50,7 +51,7 @@ class _Reader:
         self.forms = replace(Forms.of(feed.delivery), texts=True)
         self._columns = [column.name for column in feed.columns]
         self._texts = {column.name for column in feed.columns if column.type == "STRING"}
-        self._header: _Header | None = None  # of the line before, as nearly all lines have the same
+        self._header: _Header | None = None  # of the last line with one, since nearly all lines have the same
 
     def read(self, raw: bytes) -> Sequence[Change]:
         header = self._header
@@ -75,7 +76,7 @@ class _Reader:
         return []
 
     def _by_name(self, record: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-        """Return operation and row of a line with names: Op, also in other letters as some tools write it."""
+        """Return operation and row of a line with names; Op may have another letter case, as some tools write it."""
         place, why_unfit = self._operation_in([*record])
         if why_unfit:
             raise Unfit(why_unfit)
@@ -85,7 +86,7 @@ class _Reader:
         return row.pop([*record][place]), row
 
     def _operation_in(self, names: Sequence[Any]) -> tuple[int | None, str]:
-        """Return which of some names is Op, None where none is, and why that cannot be told."""
+        """Return the index of Op among the names, None if there is none, and why it cannot be determined, if so."""
         if OPERATION in names:
             return names.index(OPERATION), ""
         place = next((place for place, name in enumerate(names) if name.casefold() == OPERATION.casefold()), None)
@@ -105,7 +106,7 @@ class _Reader:
         return _Header(line_under(names), others, place, is_text, why_unfit)
 
     def _under(self, header: _Header, cells: list[Any]) -> tuple[Any, Mapping[str, Any]]:
-        """Return operation and row of a line of a CSV with names. Raises Unfit for one of another width."""
+        """Return operation and row of a line under a header. Raises Unfit if it has another number of values."""
         width = len(header.names) + (header.operation is not None)
         if len(cells) != width:
             raise Unfit(f"has {len(cells)} values, and its file names {width} columns")
@@ -134,7 +135,7 @@ class _Reader:
 
 
 def _cells(raw: bytes) -> list[Any] | None:
-    """Parse the cells of a row; None where they are none: the whole line says why."""
+    """Parse the cells of a row; None if they are no list: parsing the whole line then shows why."""
     try:
         cells = parse_text(raw.decode())
     except (ValueError, RecursionError, ArithmeticError):

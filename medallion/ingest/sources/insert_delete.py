@@ -1,7 +1,7 @@
 """``{"insert": {row}}``, ``{"delete": {row}}`` and ``{"update": {key and changed columns}}``, or lists of them.
 
-As defined by the JSON format of Feldera (docs.feldera.com/formats/json). An update of a row that does not exist is
-rejected; columns that it does not name keep their values.
+Source: the JSON format of Feldera (docs.feldera.com/formats/json). An update of a row that does not exist is rejected;
+columns that it does not name keep their values.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class _Reader:
         return (_change(record),)
 
     def position(self) -> None:
-        return None  # the order of lines is all there is
+        return None  # only the order of lines is known
 
     def notes(self) -> list[str]:
         return []
