@@ -67,12 +67,13 @@ house: setup-dev  ## sizes, parameters, complexity, cycles and words of the code
 	@$(PYTHON) -m scripts.house
 
 .PHONY: check
-check: setup-dev  ## lint, format, types, layering, refresh methods
+check: setup-dev  ## lint of Python and SQL, format, types, layering, refresh methods
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry --no-ansi .
+	@$(PYTHON) -m scripts.sql_lint
 	@$(BIN)/medallion plan --check
 	@$(PYTHON) -m medallion.checks.scope_proof
 
