@@ -16,7 +16,7 @@ from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
 from medallion.model.table import ORIGIN, ChangeLog
 from medallion.ops import releases
-from medallion.spark.configuration import TABLE_PROPERTIES
+from medallion.spark.configuration import table_properties
 from medallion.storage import delta_writes, files
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import LEDGER, Lake, hour_in
@@ -53,7 +53,7 @@ def begin_log(lake: Lake, log: ChangeLog, source_file: str | None = None) -> Non
         mode="overwrite",
         schema_mode="overwrite" if former is not None else None,
         description=log.doc,
-        configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
+        configuration=table_properties((c.name, c.type) for c in log.columns if c.name in log.fed_by.keys),
         storage_options=lake.storage_options,
         commit_properties=delta_writes.properties(
             bronze_metadata(None, "load"), (LEDGER, hour_number(hour) if hour else 0), upon=former

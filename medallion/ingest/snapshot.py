@@ -12,7 +12,7 @@ from medallion.ingest.snapshot_source import Snapshot
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.delivery import USUAL
 from medallion.model.table import EARLIEST, Feed
-from medallion.spark.configuration import TABLE_PROPERTIES
+from medallion.spark.configuration import table_properties
 from medallion.storage import files
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import stamped
@@ -106,13 +106,13 @@ def _emptied(lake: Lake, feed: Feed) -> "DeltaTable":
     """Recreate the table of a feed without rows, and return it."""
     from deltalake import DeltaTable
 
-    path = lake.path(feed.name)
+    path, types = lake.path(feed.name), {column.name: column.type for column in feed.columns}
     files.remove_tree(lake.at(path))
     return DeltaTable.create(
         path,
         arrow_schema(feed.columns),
         description=description(feed),
-        configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
+        configuration=table_properties((name, types[name]) for name in (*feed.keys, *feed.pruned_by)),
         storage_options=lake.storage_options,
         commit_properties=properties(),
     )

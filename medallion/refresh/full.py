@@ -13,7 +13,7 @@ from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, 
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
 from medallion.refresh.refresh_run import RefreshRun, Written
-from medallion.spark.configuration import TABLE_PROPERTIES
+from medallion.spark.configuration import table_properties
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
 from medallion.storage.damage import proven_damage
@@ -83,7 +83,7 @@ def _write(target: Target, former: TableState | None, rows: "DataFrame") -> Tabl
     (
         rows.write.format("delta")
         .mode("overwrite")
-        .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
+        .options(**table_properties((name, rows.schema[name].dataType.simpleString()) for name in pruned_by(table)))
         .option("overwriteSchema", "true")
         .option("userMetadata", stamped(commit(None, clustered=files > 1), former.delta if former else None))
         .save(lake.path(table.name))

@@ -17,6 +17,8 @@ from medallion.storage.s3 import S3Access
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+_WITHOUT_BOUNDS = frozenset(("boolean", "binary"))  # types of which Delta keeps no bounds in statistics
+
 # Properties that each table gets when it is created.
 TABLE_PROPERTIES = {
     # Off, so that every reader can open the files. With MEDALLION_MERGE_ON_READ, the first row marked as deleted in a
@@ -29,6 +31,17 @@ TABLE_PROPERTIES = {
     # Maintenance removes old log entries, because Delta's own clean-up does not know which versions releases refer to.
     LOG_CLEANUP: "false",
 }
+
+
+def table_properties(pruned_by: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the properties of a new table by whose columns ``pruned_by``, with their types, files can be skipped.
+
+    Delta keeps no bounds of booleans, and refuses the property for one; without the property it keeps those of the
+    first columns.
+    """
+    names = [name for name, kind in dict(pruned_by).items() if kind.lower() not in _WITHOUT_BOUNDS]
+    return TABLE_PROPERTIES | ({"delta.dataSkippingStatsColumns": ",".join(names)} if names else {})
+
 
 # Settings that make a small lake fast; docs/explanation/performance.md has the measurements.
 TUNING = {

@@ -72,6 +72,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Receiv
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     project = part_of_shop(folder / "project", *ASKED)
+    for kind in ("DAGS", "PLUGINS"):  # tests of DAGs in this process have set those of the shop
+        overrides[f"AIRFLOW__CORE__{kind}_FOLDER"] = str(project.root / kind.lower())
     airflow = LocalAirflow(folder / "airflow", free_port(), project.root, overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "7", "--scale", "0.05")
