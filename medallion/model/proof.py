@@ -7,6 +7,7 @@ if it might be right.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,8 +28,10 @@ from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.unknown_columns import place_in_module
 
 VERSION = 4  # version of the proofs; what another version proved is proven again
+_POSITION = re.compile(r"\(line (\d+), pos \d+\)")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
 
@@ -127,7 +130,8 @@ class Prover:
         except NoPlans:
             raise
         except MedallionError as error:
-            raise MedallionError(f"{table.name}: {error}") from None
+            reason = _POSITION.sub(lambda found: f"({place_in_module(table, int(found[1]))})", str(error))
+            raise MedallionError(f"{table.name}: {reason}") from None
 
     def _prove(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], fingerprint: str) -> Proof:
         analysis = self._analysis(table, inputs)

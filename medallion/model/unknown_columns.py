@@ -87,13 +87,15 @@ def _message(table: Table, column: exp.Column, read: Sources) -> str:
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known[:12])}"
     who = " and ".join(dict.fromkeys(name for name, _ in read.values()))
     has = "has" if len(read) == 1 else "have"
-    return f"{_place(table, column)}: {who} {has} no column {column.name}: {hint}"
+    return f"{place_in_module(table, column.this.meta.get('line'))}: {who} {has} no column {column.name}: {hint}"
 
 
-def _place(table: Table, column: exp.Column) -> str:
-    """Return the module of ``table``, and the line of ``column`` in it if the module contains the query literally."""
+def place_in_module(table: Table, line: int | None) -> str:
+    """Return the module of ``table``, and the line in it if it contains the query literally.
+
+    line: of the query, from 1.
+    """
     module = f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
-    line = column.this.meta.get("line")
     if table.module is None or line is None:
         return f"{module} ({table.name})"
     before, query, _ = table.module.read_text(encoding="utf-8").partition(table.query)

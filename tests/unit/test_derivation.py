@@ -1,5 +1,7 @@
 """How a table is refreshed follows from its query and from those that read it; who declares it is nobody."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,6 +225,14 @@ def test_a_query_that_is_wrong_is_refused_and_what_reads_it_waits() -> None:
     reader = table("gold_reader", "SELECT nothing FROM {silver_wrong}", "nothing")
     with pytest.raises(MedallionError, match=r"silver_wrong: Spark cannot analyse its query: .*nothing"):
         methods(wrong, reader)
+
+
+def test_what_spark_cannot_read_is_named_by_the_line_of_the_module(tmp_path: Path) -> None:
+    query = "\n    SELECT status\n    FORM {bronze_orders} GROUP\n"
+    module = tmp_path / "wrong.py"
+    module.write_text(f'DOC = 1\nQUERY = """{query}"""\n')
+    with pytest.raises(MedallionError, match=r"silver_wrong: .*\(spark_jobs/silver/wrong\.py, line 4\)"):
+        methods(replace(table("silver_wrong", query, "status"), module=module))
 
 
 def test_a_dimension_of_two_keys_is_refreshed_by_the_first() -> None:
