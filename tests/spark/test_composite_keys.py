@@ -2,18 +2,20 @@
 
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from medallion.ingest import apply, change_log, landing
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.dimension import dimension
 from medallion.model.methods import ByKey
-from medallion.model.table import ChangeLog, Feed
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.spark.configuration import TABLE_PROPERTIES
@@ -43,6 +45,13 @@ TABLES = build(
             for name in ("silver_by_full", "silver_by_incremental")
         ),
     ]
+)
+CHEAP = Table(
+    keys=("is_cheap",),
+    nullable_keys=("is_cheap",),
+    query="SELECT price < 2 AS is_cheap, COUNT(*) AS things FROM {bronze_things} GROUP BY price < 2",
+    name="silver_cheap",
+    doc="One row for those that are cheap, and one for the others.",
 )
 HOURS = [f"2025-11-30T{hour:02}" for hour in range(4)]
 
@@ -85,3 +94,17 @@ def test_spark_and_this_process_merge_alike_and_a_dimension_refreshed_by_key_equ
         strategies.add(written.strategy)
         assert rows(lakes["here"], "silver_by_full") == rows(lakes["here"], "silver_by_incremental")
     assert "incremental" in strategies
+
+
+def test_table_keyed_by_a_boolean_of_which_delta_keeps_no_bounds_is_written(spark: Any, tmp_path: Path) -> None:
+    lake, tables = Lake(str(tmp_path)), build([FEED, CHEAP])
+    moment = datetime(2025, 11, 30, tzinfo=UTC)
+    prices = [Decimal("1.00"), Decimal("1.50"), Decimal("9.00"), None]
+    things = [{"a": n, "b": "x", "name": None, "price": price, "at": moment} for n, price in enumerate(prices)]
+    write_deltalake(lake.path(FEED.name), pa.Table.from_pylist(things, schema=arrow_schema(FEED.columns)))
+    refresh_full(refresh_run(lake, spark, hour=HOURS[0], run_id=HOURS[0], tables=tables), CHEAP)
+    assert rows(lake, CHEAP.name) == [
+        "{'is_cheap': False, 'things': 1}",
+        "{'is_cheap': None, 'things': 1}",
+        "{'is_cheap': True, 'things': 2}",
+    ]
