@@ -165,6 +165,16 @@ def breakable(name: str) -> Markup:
 
 
 @cache
+def highlight_sql(query: str) -> Markup:
+    """Return a query with its keywords, texts, numbers and comments in elements of the classes that Pygments gives."""
+    from pygments import highlight
+    from pygments.formatters.html import HtmlFormatter
+    from pygments.lexers.sql import SqlLexer
+
+    return Markup(highlight(query, SqlLexer(), HtmlFormatter(nowrap=True)).strip())  # noqa: S704 (Pygments escapes)
+
+
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -173,7 +183,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"in_words": in_words, "breakable": breakable}
+    environment.filters |= {"in_words": in_words, "breakable": breakable, "sql": highlight_sql}
     environment.tests["digits"] = str.isdigit
     environment.globals |= {"navigation": NAVIGATION, "up": "", "site": site.get}
     return environment

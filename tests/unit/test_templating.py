@@ -5,8 +5,19 @@ from base64 import b64encode
 from hashlib import sha256
 
 import pytest
+from markupsafe import Markup
 
-from medallion.html.templating import TEMPLATES, Grid, Link, breakable, in_words, render, render_notice, script_source
+from medallion.html.templating import (
+    TEMPLATES,
+    Grid,
+    Link,
+    breakable,
+    highlight_sql,
+    in_words,
+    render,
+    render_notice,
+    script_source,
+)
 from medallion.ui.results import Card
 
 PALETTE = {
@@ -40,6 +51,13 @@ def test_every_text_can_be_read_on_a_page_and_on_a_panel(text: str, theme: int) 
 def test_the_one_script_is_the_one_that_the_policy_allows() -> None:
     (script,) = re.findall(r"<script>(.*?)</script>", render_notice("Title", "text"), re.DOTALL)
     assert script_source() == f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
+def test_sql_in_colours_is_the_escaped_text() -> None:
+    query = "SELECT '<b>' AS bold, 1 AS n -- <script>\nFROM {bronze_orders} WHERE a < b & c"
+    shown = highlight_sql(query)
+    assert '<span class="k">SELECT</span>' in shown and "<span class=\"s1\">'&lt;b&gt;'</span>" in shown
+    assert Markup(shown).striptags() == " ".join(query.split())
 
 
 def test_a_page_escapes_its_values_and_its_cells() -> None:
