@@ -15,6 +15,7 @@ from medallion.errors import UsageError
 PACKAGE = Path(__file__).resolve().parent
 PREFIX = "MEDALLION_"
 FELDERA_REQUEST_BYTES = 8_000_000  # the service sets no limit; proxies in front of it do, often 1 MB
+_UNDECODED = re.compile("[\ud800-\udfff]")  # bytes that Python could not decode in the shell's encoding
 _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 # Defaults of commands and of the DAGs that run them.
@@ -175,6 +176,11 @@ class Settings(BaseSettings):
         texts |= {name.lower(): text.strip() for name, text in environment.items() if text.strip()}
         source.env_vars = {name: text for name, text in texts.items() if text}
         values = source()
+        for name, text in values.items():
+            if _UNDECODED.search(str(text)):
+                raise UsageError(
+                    f"{PREFIX}{name.upper()} has characters that the shell's encoding does not have: set LC_ALL=C.UTF-8"
+                )
         try:
             return cls(**values)
         except ValidationError as error:

@@ -40,6 +40,16 @@ class Group(click.Group):
             formatter.write_dl(rows)
 
 
+def names_of_tables(_: click.Context, param: click.Parameter, value: str | None) -> str:
+    """Return the tables that an option names, empty without the option. Raises UsageError if it names none.
+
+    An unset variable of a shell would otherwise select all of them.
+    """
+    if value is not None and not value.strip():
+        raise UsageError(f"{param.opts[0]} names no table: name some, or leave it out")
+    return value or ""
+
+
 class Hour(click.ParamType[str]):
     """An hour on the command line."""
 

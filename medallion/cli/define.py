@@ -10,6 +10,7 @@ from medallion.cli.common import (
     STRATEGY,
     current_tables,
     loaded_lake,
+    names_of_tables,
     new_run_id,
     open_driver,
     print_json,
@@ -75,7 +76,7 @@ def _show(preview: "Preview", limit: int, diff: bool, form: str) -> None:
 
 
 @click.command()
-@click.option("--select", default="", metavar="TABLES", help="Rebuild these, whether edited or not.")
+@click.option("--select", callback=names_of_tables, metavar="TABLES", help="Rebuild these, whether edited or not.")
 @click.option(
     "--strategy",
     type=STRATEGY,

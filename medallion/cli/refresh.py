@@ -4,7 +4,16 @@ from typing import Any
 
 import click
 
-from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, NumberFrom, loaded_lake, new_run_id, open_driver
+from medallion.cli.common import (
+    HOUR,
+    STEP_NAMES,
+    STRATEGY,
+    NumberFrom,
+    loaded_lake,
+    names_of_tables,
+    new_run_id,
+    open_driver,
+)
 from medallion.errors import UsageError
 from medallion.hours import hour_range
 from medallion.settings import KEEP_DAYS, KEEP_HOURS
@@ -40,7 +49,7 @@ def load() -> None:
 )
 @click.option(
     "--select",
-    default="",
+    callback=names_of_tables,
     metavar="TABLES",
     help="Refresh only these, as in dbt: gold_x or tag:x, +gold_x with what it reads, silver_x+ with what reads it.",
 )

@@ -20,8 +20,18 @@ def parse_line(raw: bytes) -> Any:
     except Unfit:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
-        is_followed = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
-        raise NoRecord("more than one record" if is_followed and raw.lstrip()[:1] == b"{" else "not JSON") from None
+        raise NoRecord(_why_not(error)) from None
+
+
+def _why_not(error: Exception) -> str:
+    match error:
+        case UnicodeDecodeError(start=start):
+            return f"not UTF-8 from byte {start + 1} on"
+        case json.JSONDecodeError(msg="Extra data", doc=text, pos=at) if text.lstrip().startswith("{"):
+            return "more than one record" if text[at:].lstrip().startswith("{") else "more than a record"
+        case json.JSONDecodeError() | RecursionError() | ArithmeticError():
+            return "not JSON"
+    return "a number of too many digits"
 
 
 def parse_text(text: str) -> Any:

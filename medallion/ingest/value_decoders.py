@@ -8,7 +8,7 @@ number in a TIMESTAMP or DATE means, and a text in a DECIMAL, depends on the pro
 import re
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -122,9 +122,21 @@ def _struct(decoders: dict[str, Decoder], name: str, note_unknown: NoteUnknown) 
     def decode(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise TypeError
-        for field in value.keys() - decoders.keys():
-            note_unknown(f"{name}.{field}")
+        if not value.keys() <= decoders.keys():
+            value = by_declared_name(value)
         return {f: None if value.get(f) is None else convert(value[f]) for f, convert in decoders.items()}
+
+    def by_declared_name(value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Find the declared fields, ignoring letter case, as columns are found."""
+        fields: dict[str, Any] = {}
+        for given, content in value.items():
+            if (field := given.casefold()) not in decoders:
+                note_unknown(f"{name}.{given}")
+            elif field in fields:
+                raise ValueError
+            else:
+                fields[field] = content
+        return fields
 
     return decode
 

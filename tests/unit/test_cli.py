@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from medallion.cli.common import STEP_NAMES
 from medallion.cli.main import cli, run
+from medallion.errors import UsageError
 from medallion.pipeline.steps import STEPS
 from tests.unit.small_lake import H0, Shop
 
@@ -264,3 +265,10 @@ def test_help_needs_no_benchmark_which_the_package_alone_does_not_have(monkeypat
     shown = CliRunner().invoke(cli, ["--help"])
     assert (shown.exit_code, "bench" in shown.output) == (0, False), shown.output
     assert CliRunner().invoke(cli, ["bench"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["refresh", "reprocess"])
+def test_a_selection_that_names_no_table_is_not_one_of_all(command: str) -> None:
+    done = CliRunner().invoke(cli, [command, "--select", " "])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == "--select names no table: name some, or leave it out"

@@ -109,6 +109,9 @@ def test_a_row_is_rejected_when_it_cannot_have_happened_by_the_end_of_its_hour(
     [
         (insert(seen_at="2025-11-30T01:02:03.1234567Z"), "seen_at: '2025-11-30T01:02:03.1234567Z' is not a TIMESTAMP"),
         ("nonsense\n", "not JSON"),
+        (f'{{"insert": {{"id": {"1" * 5000}, "quantity": 1}}}}\n', "a number of too many digits"),
+        (insert(id=1).strip() + insert(id=2), "more than one record"),
+        (insert(id=1).strip() + ",\n", "more than a record"),
         ('{"insert": {"id": 1, "price": NaN, "quantity": 1}}\n', "NaN is not a JSON number"),
         ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "a column appears twice"),
         ("[1]\n", "not an object with either insert or delete"),
@@ -168,7 +171,7 @@ def test_first_line_is_rejected_when_it_is_too_long_with_its_byte_order_mark(dec
 
 
 def test_a_rejected_line_is_kept_as_it_came(decode: Any) -> None:
-    assert decode(b'{"insert": \xff}\n')[0].rejected == [(1, "not JSON", '{"insert": \\xff}\n')]
+    assert decode(b'{"insert": \xff}\n')[0].rejected == [(1, "not UTF-8 from byte 12 on", '{"insert": \\xff}\n')]
 
 
 def test_a_delete_needs_its_key_alone(decode: Any) -> None:

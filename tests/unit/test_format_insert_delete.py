@@ -60,6 +60,21 @@ def test_columns_are_found_in_other_letter_case_and_are_null_where_they_are_miss
     assert result.unknown == {}
 
 
+def test_fields_of_a_struct_are_found_in_other_letter_case_as_columns_are(tmp_path: Path) -> None:
+    feed = replace(FEED, schema="id BIGINT NOT NULL, at STRUCT<x: INT, y: STRING>")
+    result, changes = decode(
+        tmp_path,
+        feed,
+        '{"insert": {"id": 1, "at": {"X": 5, "y": "u", "Z": 1}}}',
+        '{"insert": {"id": 2, "at": {"X": 5, "x": 6}}}',
+    )
+    assert [(change["id"], change["at"]) for change in changes] == [(1, {"x": 5, "y": "u"})]
+    assert [(n, why) for n, why, _ in result.rejected] == [
+        (2, "at: a nested object is not a STRUCT<x: INT, y: STRING>")
+    ]
+    assert [*result.unknown] == ["at.Z"]
+
+
 def test_line_is_rejected_when_a_column_stands_there_twice_in_two_letter_cases(tmp_path: Path) -> None:
     result, _ = decode(tmp_path, FEED, '{"insert": {"Id": 1, "ID": 2}}', '{"insert": {"id": 2, "ID": 3}}')
     assert [(n, why) for n, why, _ in result.rejected] == [(1, "a column appears twice, as Id and ID")]

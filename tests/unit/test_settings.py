@@ -86,3 +86,8 @@ def test_default_folder_is_refused_where_the_working_directory_has_a_pattern_in_
 def test_a_lake_with_a_hash_in_its_path_is_refused_as_its_history_reads_as_empty(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="contains '#'"):
         Settings.from_environment({"MEDALLION_LAKE": str(tmp_path / "lake #2")})
+
+
+def test_text_that_the_shell_could_not_decode_is_named_by_its_variable() -> None:
+    with pytest.raises(UsageError, match=r"MEDALLION_SOURCE has characters .* LC_ALL=C\.UTF-8"):
+        Settings.from_environment({"MEDALLION_SOURCE": "s\udcc3\udca9"})
