@@ -191,6 +191,38 @@ def test_sums_of_floating_point_numbers_are_added_up_whole(tmp_path: Path) -> No
     assert looked_at(lake.check(basis)) == {"it adds up": by_change.WHOLE}
 
 
+def test_sums_of_quotients_of_integers_are_added_up_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"totals": (adds_up("it adds up", Sums("lines", (("n", "n / 10", "n / 10"),))),)})
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [1]}))
+    basis = basis_of(lake.check())
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [2]}), mode="append")
+
+    assert looked_at(lake.check(basis)) == {"it adds up": by_change.WHOLE}
+
+
+def test_a_row_that_refers_to_nan_is_judged_alike_in_both_ways(tmp_path: Path) -> None:
+    query = "SELECT s.store FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store"
+    lake = Lake(tmp_path, {"sales": (said(query, BLOCKED),)})
+    write_deltalake(lake.at("sales"), pa.table({"store": [1.0]}))
+    write_deltalake(lake.at("blocked"), pa.table({"store": [2.0, float("nan"), 0.0]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("sales"), pa.table({"store": [float("nan")]}), mode="append")
+
+    assert verdicts(lake.check(basis)) == verdicts(lake.check()) == {("sales", "it holds"): (False, True)}
+
+
+def test_old_rows_of_the_checked_table_are_read_where_its_newest_ones_are_meant_too(tmp_path: Path) -> None:
+    newest = "SELECT COUNT(*) AS n FROM {clicks} WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL 1 DAY"
+    lake = Lake(tmp_path, {"clicks": (said(f"SELECT 1 FROM {{batch}} AS b, ({newest}) AS c WHERE b.n > c.n", LATEST),)})
+    write_deltalake(lake.at("clicks"), pa.table({"n": [1], "seen": [datetime(2025, 11, 20)]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("clicks"), pa.table({"n": [9], "seen": [datetime(2025, 11, 2)]}), mode="append")
+
+    assert verdicts(lake.check(basis)) == verdicts(lake.check()) == {("clicks", "it holds"): (False, True)}
+
+
 def test_a_table_and_what_to_do_are_named_when_a_scope_is_refused() -> None:
     wrong = said("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Rows())
 
