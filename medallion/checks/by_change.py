@@ -5,7 +5,6 @@ that its ``by_change`` declares (medallion/expect/scopes.py). A pass is final. A
 tables, so both ways agree on every input.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -82,7 +81,7 @@ class ChangedRows:
         if not any(changes_by_table.values()):
             return Look(UNCHANGED, table, None, former)
         scope = expectation.by_change
-        if scope is None or why_unproven(expectation) is not None or self._adds_up_floats(table, scope):
+        if scope is None or why_unproven(expectation) is not None or self._compares_floats(table, scope):
             return self.whole(table, expectation)
         for name in changes_by_table:
             self._make_views(name)
@@ -126,17 +125,27 @@ class ChangedRows:
         changed_bytes = sum(part.bytes for part in changes_by_table.values() if part)
         return changed_bytes > MAX_CHANGED_SHARE * sum(self._views.bytes[name] for name in changes_by_table)
 
-    def _adds_up_floats(self, table: str, scope: ByChange) -> bool:
-        """Whether it sums floating-point numbers: adding only the changes drifts from summing all rows."""
+    def _compares_floats(self, table: str, scope: ByChange) -> bool:
+        """Whether it sums floating-point numbers, or looks rows up by them.
+
+        Adding only the changes drifts from summing all rows, and the bounds by which DuckDB skips parts of files leave
+        NaN out.
+        """
+        if isinstance(scope, Lookup):
+            columns = [pair for other, key, column in scope.others for pair in ((table, column), (other, key))]
+            return any(_is_float(self._types(name)[column]) for name, column in columns)
         if not isinstance(scope, Sums):
             return False
-        here, there = (" ".join(measure[place] for measure in scope.measures) for place in (1, 2))
-        return any(
-            field.name.lower() in set(re.findall(r"\w+", text.lower()))
-            and any(kind in str(field.type) for kind in ("double", "float"))
-            for name, text in ((table, here), (scope.of, there))
-            for field in self._views.opened[name].schema().fields
-        )
+        for name, place in ((table, 1), (scope.of, 2)):
+            types = ", ".join(f"typeof(SUM({measure[place]}))" for measure in scope.measures)
+            (summed,) = self._views.connection.execute(f"SELECT {types} FROM (FROM {name} LIMIT 0)").fetchall()
+            if any(map(_is_float, summed)):
+                return True
+        return False
+
+    def _types(self, table: str) -> dict[str, str]:
+        """The type of each column of a table, by name."""
+        return {field.name: str(field.type) for field in self._views.opened[table].schema().fields}
 
     def _make_views(self, name: str) -> None:
         if name not in self._with_views:
@@ -189,14 +198,14 @@ class ChangedRows:
         These may be more rows than share all values, but always all the rows of a group.
         """
         keys, connection = self._values(table, columns), self._views.connection
-        types = {field.name: str(field.type) for field in self._views.opened[table].schema().fields}
+        types = self._types(table)
         conditions = []
         for name in columns:
             # IN, unlike IS NOT DISTINCT FROM, lets DuckDB skip the parts of files whose bounds exclude all values.
             condition = f'"{name}" IN (SELECT "{name}" FROM {keys})'
             if connection.execute(f'SELECT 1 FROM {keys} WHERE "{name}" IS NULL LIMIT 1').fetchall():
                 condition = f'({condition} OR "{name}" IS NULL)'
-            if "double" in types[name] or "float" in types[name]:  # bounds leave NaN out
+            if _is_float(types[name]):  # bounds leave NaN out
                 condition = f'({condition} OR ISNAN("{name}"))'
             conditions.append(condition)
         return self._frame(
@@ -216,7 +225,7 @@ class ChangedRows:
             + (f"{column} >= '{since}'" if since else "FALSE"),
         )
         names = {name: name for name in self._views.versions} | {window.table: rows}
-        return names | {"batch": names[table]}
+        return names | {"batch": table}  # whole, also where it is the table whose newest rows are read
 
     def _looked_up(
         self, table: str, expectation: Expectation, others: Sequence[tuple[str, str, str]]
@@ -255,6 +264,11 @@ class ChangedRows:
             self._views.connection.execute(statement.format(name=name))
             self._frames[of] = name
         return self._frames[of]
+
+
+def _is_float(kind: str) -> bool:
+    """Whether a type, as Delta or DuckDB writes it, has floating-point numbers."""
+    return any(name in kind.lower() for name in ("double", "float"))
 
 
 def _with_query(expectation: Expectation, query: str) -> Expectation:

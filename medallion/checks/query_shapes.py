@@ -1,6 +1,7 @@
 """Shapes of queries of which changed rows prove something: rows by themselves, by key, looked up, the newest ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from medallion.checks.query_tree import (
     table_called,
 )
 from medallion.expect.scopes import Window
+
+_STAR_CHANGES = ("exclude_list", "qualified_exclude_list", "replace_list", "rename_list", "columns")
 
 
 class Unproven(Exception):
@@ -54,33 +57,47 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Output:
-    """What a SELECT gives: by name, the column that it is, or None for another value; and whether it has a star."""
+    """What a SELECT gives: by name, the column that it is, or None for another value; and whether it has a star.
+
+    has_other_star: whether one is of what is not its rows, as of a struct, or of what an outer join fills with nulls.
+    repeated: names that several of its columns may have, of which DuckDB calls the second name_1.
+    """
 
     named: Mapping[str, str | None]
     has_star: bool
+    has_other_star: bool
+    repeated: Collection[str]
 
     @classmethod
-    def of(cls, select: Node, aliases: Iterable[str] = ()) -> "_Output":
-        """Return what ``select`` gives. aliases: those that a plain column may be qualified with."""
+    def of(cls, select: Node, aliases: Iterable[str]) -> "_Output":
+        """Return what ``select`` gives. aliases: those that a plain column, or a star, may be qualified with."""
         named: dict[str, str | None] = {}
-        has_star = False
+        repeated: set[str] = set()
+        has_star = has_other_star = False
         for item in select["select_list"]:
             if item.get("type") == "STAR":
-                is_plain = not any(
-                    item.get(part) for part in ("exclude_list", "replace_list", "rename_list", "columns")
+                require(
+                    not any(item.get(part) for part in _STAR_CHANGES),
+                    "a star in it leaves columns out, or replaces them",
                 )
-                require(is_plain, "a star in it leaves columns out, or replaces them")
                 has_star = True
+                has_other_star |= bool(alias := item.get("relation_name")) and alias.lower() not in aliases
             else:
+                is_named = not any(node.get("type") in {"STAR", "POSITIONAL_REFERENCE"} for node in nodes(item))
+                require(is_named, "COLUMNS(), or the number of a column, gives a column of any name")
                 column = column_of(item, aliases)
-                named[str(item.get("alias") or column or "").lower()] = column
-        return cls(named, has_star)
+                name = str(item.get("alias") or column or "").lower()
+                repeated |= {name} & named.keys()
+                named[name] = column if named.get(name, column) == column else None
+        return cls(named, has_star, has_other_star, {*named} if has_star else repeated)
 
     def keeps(self, columns: Iterable[str]) -> bool:
         """Whether it gives these columns as they are, under their own names."""
         names = {column.lower() for column in columns}
+        if any(re.fullmatch(rf"{re.escape(name)}_\d+", key) for name in self.repeated for key in names):
+            return False
         if self.has_star:
-            return not names & self.named.keys()
+            return not self.has_other_star and not names & self.named.keys()
         return all(self.named.get(name) == name for name in names)
 
 
@@ -93,7 +110,7 @@ class QueryShape:
 
     def by_rows(self) -> None:
         """Each row of the batch gives rows, or none, by itself."""
-        self._require_by_row(self._tree, {BATCH}, may_group=True)
+        self._require_by_row(self._tree, may_group=True)
 
     def by_keys(self, columns: Sequence[str]) -> None:
         """Rows of the batch give rows together with those of the same ``columns`` alone."""
@@ -108,7 +125,7 @@ class QueryShape:
         self._require_rows_decide(select, may_group=True)
         first, *joined = self._joined(select["from_table"])
         source = first[0]
-        self._require_batch(source, [column for _, column in others.values()])
+        self._require_batch(source.node, [column for _, column in others.values()])
         remaining = dict(others)
         for other, kind, condition in joined:
             name = self._looked_up_in(other, remaining)
@@ -128,12 +145,15 @@ class QueryShape:
         """Rows of a table are read within the window's days of its newest row alone."""
         reads = 0
         for select in nodes(self._tree):
-            source = select.get("from_table")
+            source: Node = select.get("from_table") or {}
             if select.get("type") != "SELECT_NODE" or self._table_of(source) != window.table:
                 continue
             reads += 1
+            self._require_own_names(source)
             is_newest = self._is_newest(select, window)
-            is_within = any(self._is_within(part, window) for part in conjuncts(select.get("where_clause")))
+            is_within = any(
+                self._is_within(part, _alias_of(source), window) for part in conjuncts(select.get("where_clause"))
+            )
             require(
                 is_newest or is_within,
                 f"{window.table} is read without {window.column} > (SELECT MAX({window.column}) FROM"
@@ -142,14 +162,14 @@ class QueryShape:
         placed = sum(self._table_of(node) == window.table for node in nodes(self._tree))
         require(reads and reads == placed, f"{window.table} is joined with what it is read with: read it by itself")
 
-    def _require_by_row(self, node: Node, tables: set[str], *, may_group: bool = False) -> None:
+    def _require_by_row(self, node: Node, *, may_group: bool = False) -> None:
         select = _require_select(node)
         self._require_rows_decide(select, may_group=may_group)
         source = select["from_table"]
         if source.get("type") == "SUBQUERY" or self._common_of(source) is not None:
-            self._require_by_row(self._query_of(source), tables)
+            self._require_by_row(self._query_of(source))
             return
-        require(self._table_of(source) in tables, "it reads more than the rows of the table")
+        require(self._table_of(source) == BATCH, "it reads more than the rows of the table")
 
     def _require_rows_decide(self, select: Node, *, may_group: bool) -> None:
         """Its FROM and WHERE decide alone whether it gives a row; may_group: groups of such rows do as well."""
@@ -164,19 +184,18 @@ class QueryShape:
         require_row_value(select.get("group_expressions"), "GROUP BY")
         require(not has_groups or len(select.get("group_sets") or [1]) <= 1, "GROUPING SETS give rows of their own")
         require(all(select.get("group_sets") or [1]), "GROUP BY () gives a row of its own")
-        for item in nodes(items):
-            require(item.get("function_name") != "unnest", "UNNEST makes another number of rows")
 
-    def _require_batch(self, source: _Source, columns: Sequence[str]) -> None:
+    def _require_batch(self, source: Node, columns: Sequence[str]) -> None:
         """The rows of the batch, perhaps without copies, with these columns under their own names."""
-        if self._table_of(source.node) == BATCH:
+        self._require_own_names(source)
+        if self._table_of(source) == BATCH:
             return
-        node = self._query_of(source.node)
-        self._require_by_row(node, {BATCH})
-        require(
-            _Output.of(_require_select(node)).keeps(columns),
-            f"{source.alias} does not give {', '.join(columns)} as it is in the table",
-        )
+        select = _require_select(self._query_of(source))
+        self._require_rows_decide(select, may_group=False)
+        output = _Output.of(select, {_alias_of(select["from_table"])})
+        missing = f"{_alias_of(source)} does not give {', '.join(columns)} as it is in the table"
+        require(output.keeps(columns), missing)
+        self._require_batch(select["from_table"], columns)
 
     def _looked_up_in(self, source: _Source, others: Mapping[str, Any]) -> str:
         """The placeholder that a joined source reads, once, and nothing else."""
@@ -235,21 +254,25 @@ class QueryShape:
 
     def _is_newest(self, select: Node, window: Window) -> bool:
         """Whether it is SELECT MAX(column) of the whole table."""
-        items = select["select_list"]
+        items, aliases = select["select_list"], {_alias_of(select["from_table"])}
         return (
             len(items) == 1
+            and items[0].get("type") == "FUNCTION"  # not a window function
             and items[0].get("function_name") == "max"
             and not items[0].get("filter")
-            and [column_of(child) for child in items[0]["children"]] == [window.column.lower()]
+            and [column_of(child, aliases) for child in items[0]["children"]] == [window.column.lower()]
             and not any(select.get(clause) for clause in ("where_clause", "group_expressions", "having", "qualify"))
         )
 
-    def _is_within(self, condition: Node, window: Window) -> bool:
-        """Whether it is column > (SELECT MAX(column) FROM table) - INTERVAL of no more than the window's days."""
+    def _is_within(self, condition: Node, alias: str, window: Window) -> bool:
+        """Whether it is column > (SELECT MAX(column) FROM table) - INTERVAL of no more than the window's days.
+
+        alias: of the table whose column it is.
+        """
         if condition.get("type") not in {"COMPARE_GREATERTHAN", "COMPARE_GREATERTHANOREQUALTO"}:
             return False
         right = condition["right"]
-        if column_of(condition["left"]) != window.column.lower() or right.get("function_name") != "-":
+        if column_of(condition["left"], {alias}) != window.column.lower() or right.get("function_name") != "-":
             return False
         if len(right["children"]) != 2:  # a minus sign
             return False
@@ -272,8 +295,8 @@ class QueryShape:
 
     def _source(self, node: Node) -> _Source:
         require(node.get("type") in {"BASE_TABLE", "SUBQUERY"}, "it reads more than tables and subqueries")
-        require(not node.get("column_name_alias"), "an alias in it renames columns")
-        return _Source(str(node.get("alias") or node.get("table_name", "")).lower(), node)
+        self._require_own_names(node)
+        return _Source(_alias_of(node), node)
 
     def _table_of(self, node: Any) -> str | None:
         """The placeholder that a node reads; None for any other node."""
@@ -288,12 +311,23 @@ class QueryShape:
 
     def _query_of(self, node: Node) -> Node:
         """The query behind a subquery in FROM, or behind the name of a common table expression."""
-        require(not node.get("column_name_alias"), "an alias in it renames columns")
+        query: Node
         if (name := self._common_of(node)) is not None:
-            return self._common[name]
-        require(node.get("type") == "SUBQUERY", "it reads more than tables and subqueries")
-        query: Node = node["subquery"]["node"]
+            query = self._common[name]["query"]["node"]
+        else:
+            require(node.get("type") == "SUBQUERY", "it reads more than tables and subqueries")
+            query = node["subquery"]["node"]
         return query
+
+    def _require_own_names(self, node: Node) -> None:
+        """What a FROM reads has its columns under the names that they have there."""
+        common = self._common.get(self._common_of(node) or "", {})
+        require(not node.get("column_name_alias") and not common.get("aliases"), "an alias in it renames columns")
+
+
+def _alias_of(source: Node) -> str:
+    """The name by which a query calls what its FROM reads."""
+    return str(source.get("alias") or source.get("table_name", "")).lower()
 
 
 def _require_select(node: Node) -> Node:

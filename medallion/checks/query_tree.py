@@ -5,6 +5,7 @@ stability of each function.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from string import Formatter
@@ -62,7 +63,8 @@ def parse(query: str) -> Node:
 def parse_expression(text: str) -> Node:
     """Return the tree of one SQL expression. Raises Unreadable."""
     select = parse(f"SELECT {text.replace('{', '{{').replace('}', '}}')}")
-    if len(select.get("select_list", ())) != 1 or select.get("from_table", {}).get("type") != "EMPTY":
+    is_one = len(select.get("select_list", ())) == 1 and select.get("from_table", {}).get("type") == "EMPTY"
+    if not is_one or select.get("modifiers"):  # as DISTINCT, which would apply to the values of an aggregate around it
         raise Unreadable("it is not one expression")
     node: Node = select["select_list"][0]
     return node
@@ -86,27 +88,50 @@ def nodes(tree: Any) -> Iterator[Node]:
 
 
 def common_tables(tree: Node) -> dict[str, Node]:
-    """Return the query of each common table expression in a tree, by name. Raises Unreadable where two share one."""
+    """Return each common table expression of a tree, by name: its query, and the aliases that rename its columns.
+
+    Raises Unreadable where two share a name.
+    """
     found: dict[str, Node] = {}
     for node in nodes(tree):
         for entry in (node.get("cte_map") or {}).get("map") or ():
             name = entry["key"].lower()
             if name in found or name.startswith(_TABLE):
                 raise Unreadable(f"two tables in it are called {name}")
-            found[name] = entry["value"]["query"]["node"]
+            found[name] = entry["value"]
     return found
 
 
 def instability(tree: Node) -> str | None:
     """Say what in a query need not answer alike twice over the same rows; None when nothing does."""
-    known = common_tables(tree)
+    for name in _unnamed_tables(tree, frozenset()):
+        return f"it reads {name} without naming it in braces"
     for node in nodes(tree):
-        if (reason := _instability_of(node, known)) is not None:
+        if (reason := _instability_of(node)) is not None:
             return reason
     return None
 
 
-def _instability_of(node: Node, known: Mapping[str, Node]) -> str | None:
+def _unnamed_tables(tree: Any, known: frozenset[str]) -> Iterator[str]:
+    """Yield the tables that DuckDB would look up in its catalog. known: the common table expressions in scope."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _unnamed_tables(part, known)
+    if not isinstance(tree, Mapping):
+        return
+    for entry in (tree.get("cte_map") or {}).get("map") or ():
+        yield from _unnamed_tables(entry["value"], known)
+        known |= {entry["key"].lower()}  # for those after it, and for the query, but not for itself
+    name = str(tree.get("table_name", ""))
+    is_known = name.lower() in known and not tree.get("schema_name") and not tree.get("catalog_name")
+    if tree.get("type") == "BASE_TABLE" and not name.startswith(_TABLE) and not is_known:
+        yield name
+    for key, part in tree.items():
+        if key != "cte_map":
+            yield from _unnamed_tables(part, known)
+
+
+def _instability_of(node: Node) -> str | None:
     kind = node.get("type")
     if node.get("sample"):
         return "it reads a sample"
@@ -114,8 +139,6 @@ def _instability_of(node: Node, known: Mapping[str, Node]) -> str | None:
         return "LIMIT picks rows"
     if kind == "DISTINCT_MODIFIER" and node.get("distinct_on_targets"):
         return "DISTINCT ON picks rows"
-    if kind == "BASE_TABLE" and not node["table_name"].startswith(_TABLE) and node["table_name"].lower() not in known:
-        return f"it reads {node['table_name']} without naming it in braces"
     if kind in {"SHOW_REF", "PIVOT", "COLUMN_DATA", "DELIM_GET", "RECURSIVE_CTE_NODE", "STATEMENT_NODE"}:
         return f"it has a {kind.split('_')[0].lower()} clause"
     if kind == "TABLE_FUNCTION" and node["function"].get("function_name") not in _PURE_TABLE_FUNCTIONS:
@@ -180,16 +203,20 @@ def has_subquery(expression: Any) -> bool:
     return any(node.get("type") == "SUBQUERY" for node in nodes(expression))
 
 
+@cache
 def _is_aggregate(name: str) -> bool:
-    return any(kind == "aggregate" for kind, *_ in _functions().get(name, ()))
+    """Whether a function is an aggregate, or a macro made of one, as geomean()."""
+    return any(
+        kind == "aggregate" or (kind == "macro" and definition is not None and has_aggregate(_parse_macro(definition)))
+        for kind, _, definition in _functions().get(name, ())
+    )
 
 
 def is_grouped(select: Node) -> bool:
     """Whether a SELECT makes groups of rows, or one row of all."""
     by_all = select.get("aggregate_handling") == "FORCE_AGGREGATES"
-    return (
-        bool(select.get("group_expressions")) or by_all or has_aggregate([select["select_list"], select.get("having")])
-    )
+    items = [select["select_list"], select.get("having"), select.get("qualify")]
+    return bool(select.get("group_expressions")) or by_all or has_aggregate(items)
 
 
 def groups_of(select: Node) -> list[Node]:
@@ -199,16 +226,15 @@ def groups_of(select: Node) -> list[Node]:
     return [*(select.get("group_expressions") or ())]
 
 
-def column_of(node: Any, aliases: Iterable[str] = ()) -> str | None:
-    """Return the column that a node is, in lower case; None for anything else.
+def column_of(node: Any, aliases: Iterable[str]) -> str | None:
+    """Return the column that a node is, in lower case; None for anything else, as for a field of a struct.
 
-    aliases: those that it may be qualified with; any where none are given.
+    aliases: those that it may be qualified with.
     """
     if not isinstance(node, Mapping) or node.get("type") != "COLUMN_REF":
         return None
     names = [str(name).lower() for name in node["column_names"]]
-    known = set(aliases)
-    if len(names) > 2 or (len(names) == 2 and known and names[0] not in known):
+    if len(names) > 2 or (len(names) == 2 and names[0] not in aliases):
         return None
     return names[-1]
 
@@ -235,24 +261,29 @@ def equal_columns(condition: Node) -> set[tuple[str, str]] | None:
 
 
 def seconds_of(interval: Node) -> float:
-    """Return the seconds of an interval in one unit; infinite for any other."""
+    """Return the seconds of an interval of a constant in one unit; infinite for any other."""
     unit = _SECONDS_OF_UNIT.get(str(interval.get("function_name")))
-    values = [node["value"]["value"] for node in nodes(interval) if node.get("type") == "VALUE_CONSTANT"]
-    if unit is None or len(values) != 1:
+    if unit is None:
+        return float("inf")
+    (value,) = interval["children"]
+    while value.get("type") == "OPERATOR_CAST" or value.get("function_name") == "trunc":  # of INTERVAL '24' HOUR
+        value = value["child"] if "child" in value else value["children"][0]
+    if value.get("type") != "VALUE_CONSTANT":
         return float("inf")
     try:
-        return unit * float(values[0])
+        return unit * float(value["value"]["value"])
     except (TypeError, ValueError):
         return float("inf")
 
 
 @cache
 def _functions() -> Mapping[str, list[tuple[str, str | None, str | None]]]:
-    """By name, kind, stability and macro definition of every function of DuckDB."""
+    """By name, kind, stability and macro definition of every function of DuckDB; no macro that calls its namesake."""
     found: dict[str, list[tuple[str, str | None, str | None]]] = {}
     query = "SELECT DISTINCT function_name, function_type, stability, macro_definition FROM duckdb_functions()"
     for name, kind, stability, definition in _connection().execute(query).fetchall():
-        if kind in {"scalar", "aggregate", "macro"}:
+        is_wrapper = kind == "macro" and re.search(rf"\b{re.escape(name)}\(", definition or "")
+        if kind in {"scalar", "aggregate", "macro"} and not is_wrapper:
             found.setdefault(str(name).lower(), []).append((kind, stability, definition))
     return found
 

@@ -10,7 +10,7 @@ from medallion.checks.query_shapes import QueryShape, Unproven, require, require
 from medallion.checks.query_tree import Unreadable, instability, parse, parse_expression
 from medallion.errors import MedallionError
 from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
-from medallion.expect.vocabulary import Expectation, is_read_alike, refers_to, unique
+from medallion.expect.vocabulary import Expectation, is_read_alike, passing_share, refers_to, unique
 
 QUERY = "unexpected_rows_query"
 _BY_VALUE = frozenset({"ExpectColumnValuesToNotBeNull", "ExpectColumnValuesToBeInSet", "ExpectColumnValuesToBeBetween"})
@@ -79,8 +79,10 @@ def _prove_values(expectation: Expectation) -> None:
     match expectation.by_change:
         case Rows():
             require(not tolerates, "some rows may fail")
-        case Tolerance(counted, _):
+        case Tolerance(counted, percent):
             require(tolerates and counted == condition, "it counts other rows than those that fail")
+            mostly = passing_share(percent)
+            require(expectation.arguments["mostly"] == mostly, f"{percent} % may fail where mostly is {mostly}")
         case scope:
             raise Unproven(f"{type(scope).__name__} is about a query, which it does not have")
     if condition is not None and is_read_alike(condition):

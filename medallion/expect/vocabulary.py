@@ -200,11 +200,16 @@ def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
         return replace(expectation, by_change=Rows())
     if expectation.severity == "drop":
         return replace(expectation, by_change=Rows(), allowed_share=percent / 100)
-    # Rounded only once, like the share of passed rows that Great Expectations compares with it.
-    arguments = {**expectation.arguments, "mostly": float((100 - Decimal(str(percent))) / 100)}
+    arguments = {**expectation.arguments, "mostly": passing_share(percent)}
     condition = expectation.condition
     scope = Tolerance(condition, percent) if condition is not None and is_read_alike(condition) else None
     return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent), by_change=scope)
+
+
+def passing_share(allowed_percent: float) -> float:
+    """Return the share of records that must pass, 0 to 1, for a tolerance."""
+    # Rounded only once, like the share of passed rows that Great Expectations compares with it.
+    return float((100 - Decimal(str(allowed_percent))) / 100)
 
 
 def is_read_alike(condition: str) -> bool:

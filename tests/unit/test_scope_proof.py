@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from medallion.checks import by_change
+from medallion.checks import by_change, scope_proof
 from medallion.checks.scope_proof import require_proven, why_unproven, why_unstable
 from medallion.errors import MedallionError
 from medallion.expect.scopes import ByChange, Keys, Lookup, Rows, Share, Sums, Tolerance, Window
@@ -20,7 +21,9 @@ LATEST = Window("clicks", "seen", days=1)
 PROVEN: list[tuple[str, ByChange]] = [
     ("SELECT * FROM {batch} WHERE paid > 90", Rows()),
     ("SELECT store, COUNT(*) AS n FROM {batch} WHERE paid > 90 GROUP BY store", Rows()),
+    ("WITH few AS (SELECT paid FROM {batch}), rare AS (SELECT * FROM few) SELECT * FROM rare WHERE paid > 90", Rows()),
     ("WITH bad AS (SELECT DISTINCT paid FROM {batch}) SELECT * FROM bad WHERE paid > 90", Rows()),
+    ("SELECT * FROM (SELECT id, store FROM {batch}) AS t (store, id) WHERE id > 90", Rows()),
     ("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Keys(("store",))),
     ("SELECT store, tier FROM {batch} GROUP BY ALL HAVING SUM(paid) > 100", Keys(("store",))),
     (
@@ -31,8 +34,14 @@ PROVEN: list[tuple[str, ByChange]] = [
         "SELECT * FROM (SELECT *, SUM(paid) OVER (PARTITION BY store) AS total FROM {batch}) AS t WHERE total > 9",
         Keys(("store",)),
     ),
+    ("SELECT a.*, b.* FROM {batch} AS a LEFT JOIN {batch} AS b ON a.store = b.store WHERE b.id = 3", Keys(("store",))),
     (
         "SELECT s.id FROM {batch} AS s LEFT JOIN {blocked} AS b ON b.store = s.store WHERE b.store IS NULL",
+        BLOCKED,
+    ),
+    (
+        "SELECT s.id FROM (SELECT x.* FROM (SELECT x.id, x.store FROM {batch} AS x) AS x) AS s"
+        " INNER JOIN {blocked} AS b ON b.store = s.store",
         BLOCKED,
     ),
     (
@@ -45,16 +54,98 @@ PROVEN: list[tuple[str, ByChange]] = [
         " WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL '24' HOUR) AS late WHERE own.n <> late.n",
         LATEST,
     ),
+    (
+        "SELECT c.n FROM {clicks} AS c"
+        " WHERE c.n > 3 AND c.seen >= (SELECT MAX({clicks}.seen) FROM {clicks}) - INTERVAL 1 DAY",
+        LATEST,
+    ),
 ]
 
 UNPROVEN: list[tuple[str, ByChange, str]] = [
     ("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Rows(), "HAVING"),
     ("SELECT COUNT(*) FROM {batch} WHERE paid > 90", Rows(), "without GROUP BY"),
+    ("SELECT store FROM {batch} WHERE SUM(paid) > 100", Rows(), "WHERE has an aggregate"),
     ("SELECT * FROM {batch} QUALIFY RANK() OVER (ORDER BY paid) > 3", Rows(), "QUALIFY"),
     ("SELECT * FROM {batch} WHERE paid > (SELECT AVG(paid) FROM {batch})", Rows(), "subquery"),
     ("SELECT s.* FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store", Rows(), "more than the rows"),
     ("SELECT id FROM {batch} EXCEPT SELECT store FROM {blocked}", Rows(), "not one SELECT"),
     ("SELECT paid FROM {batch} GROUP BY GROUPING SETS ((paid), ())", Rows(), "GROUPING SETS"),
+    ("SELECT 1 FROM {batch} GROUP BY ()", Rows(), "GROUP BY ()"),
+    ("SELECT 1 FROM {batch} GROUP BY (SELECT MAX(paid) FROM {batch})", Rows(), "GROUP BY has a subquery"),
+    ("SELECT store, UNNEST(range(COUNT(*) - 1)) FROM {batch} GROUP BY store", Rows(), "unnest()"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM {batch} GROUP BY tier) AS t WHERE n > 1", Rows(), "groups rows"),
+    ("SELECT n FROM (SELECT wavg(paid, 1) AS n FROM {batch}) AS t WHERE n > 3", Rows(), "groups rows"),
+    ("SELECT n FROM (SELECT COUNT(*) OVER () AS n FROM {batch}) AS t WHERE n > 2", Rows(), "a window function"),
+    ("SELECT n FROM (SELECT (SELECT COUNT(*) FROM {batch}) AS n FROM {batch}) AS t WHERE n > 2", Rows(), "SELECT has"),
+    ("SELECT * FROM (SELECT store FROM {blocked}) AS t WHERE store > 90", Rows(), "more than the rows"),
+    (
+        "WITH bad (store, tier) AS (SELECT tier, store FROM {batch}) SELECT store FROM bad GROUP BY store"
+        " HAVING COUNT(*) > 1",
+        Keys(("store",)),
+        "alias",
+    ),
+    ("SELECT 1 FROM {batch} HAVING wavg(paid, 1) > 3", Keys(("store",)), "not grouped by store"),
+    (
+        "SELECT tier FROM {batch} GROUP BY GROUPING SETS ((store, tier), (tier)) HAVING COUNT(*) > 1",
+        Keys(("store",)),
+        "several groupings",
+    ),
+    ("SELECT id FROM {batch} QUALIFY COUNT(*) OVER (PARTITION BY tier) > 1", Keys(("store",)), "not partitioned by"),
+    (
+        "SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > (SELECT AVG(paid) FROM {batch})",
+        Keys(("store",)),
+        "it has a subquery",
+    ),
+    (
+        "SELECT 1 FROM {batch} AS a JOIN {batch} AS b ON a.store = b.store AND a.paid > (SELECT MIN(id) FROM {batch})",
+        Keys(("store",)),
+        "a join condition has a subquery",
+    ),
+    ("SELECT 1 FROM {batch} AS a JOIN {blocked} AS b ON a.store = b.store", Keys(("store",)), "more than one table"),
+    ("SELECT 1 FROM {batch} JOIN {batch} AS b USING (store)", Keys(("store",)), "not one with ON"),
+    ("SELECT 1 FROM {batch} AS a, {batch} AS b WHERE a.tier = b.id", Keys(("store",)), "not one with ON"),
+    (
+        "SELECT 1 FROM {batch} AS a JOIN range(3) AS b (store) ON a.store = b.store",
+        Keys(("store",)),
+        "more than tables and subqueries",
+    ),
+    # the key of a subquery is another column than that of the table
+    *(
+        (
+            f"SELECT store FROM (SELECT {items} FROM {{batch}}) AS t GROUP BY store HAVING COUNT(*) > 1",
+            Keys(("store",)),
+            reason,
+        )
+        for items, reason in (
+            ("* REPLACE (tier AS store)", "replaces them"),
+            ("tier AS store, store", "something else"),
+            ("COLUMNS('(note|store)_id') + 0 AS '\\1', *", "COLUMNS()"),
+            ("UNNEST(note), *", "unnest()"),
+            ("note.*, *", "does not give store"),
+        )
+    ),
+    *(
+        (
+            f"SELECT store FROM (SELECT {items} FROM {{batch}} AS a LEFT JOIN {{batch}} AS b"
+            " ON a.store = b.store AND b.paid > 5) AS t GROUP BY store HAVING COUNT(*) > 3",
+            Keys(("store",)),
+            reason,
+        )
+        for items, reason in (
+            ("b.*, a.*", "does not give store"),
+            ("* EXCLUDE (a.store)", "leaves columns out"),
+            ("#7, *", "the number of a column"),
+            ("a.tier, a.paid", "does not give store"),
+        )
+    ),
+    *(
+        (
+            f"SELECT tier_1 FROM (SELECT {items} FROM {{batch}}) AS t GROUP BY tier_1 HAVING COUNT(*) > 1",
+            Keys(("tier_1",)),
+            "does not give tier_1",
+        )
+        for items in ("tier, store AS tier, *", "tier, store AS tier, tier_1")
+    ),
     ("SELECT 1 FROM {batch} AS s (store, id) WHERE s.id > 3 GROUP BY s.id HAVING COUNT(*) > 1", Keys(("id",)), "alias"),
     ("SELECT tier FROM {batch} GROUP BY tier HAVING SUM(paid) > 100", Keys(("store",)), "not grouped by store"),
     ("SELECT tier AS store FROM {batch} GROUP BY store HAVING COUNT(*) > 1", Keys(("store",)), "something else"),
@@ -106,6 +197,46 @@ UNPROVEN: list[tuple[str, ByChange, str]] = [
         "store",
     ),
     (
+        "SELECT s.* FROM {batch} AS s JOIN {blocked} AS b"
+        " ON b.store = s.store AND s.id IN (SELECT store FROM {blocked})",
+        BLOCKED,
+        "a join condition has a subquery",
+    ),
+    ("SELECT s.* FROM {batch} AS s JOIN {tiers} AS b ON b.store = s.store", BLOCKED, "what by_change does not name"),
+    (
+        "SELECT s.* FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store",
+        Lookup((("blocked", "store", "store"), ("tiers", "tier", "tier"))),
+        "it does not read tiers",
+    ),
+    # what is looked up is not the column of the table
+    *(
+        (f"SELECT s.* FROM {source} AS s JOIN {{blocked}} AS b ON b.store = s.store", BLOCKED, reason)
+        for source, reason in (
+            ("(SELECT tier AS store FROM {batch})", "s does not give store"),
+            ("(SELECT store FROM (SELECT tier AS store FROM {batch}) AS t)", "t does not give store"),
+            ("(SELECT note.store FROM {batch})", "s does not give store"),
+            ("(SELECT note.* FROM {batch})", "s does not give store"),
+            ("(SELECT store FROM {batch} AS t (store, id))", "alias"),
+            ("(SELECT store, COUNT(*) AS n FROM {batch} GROUP BY store)", "groups rows"),
+            ("{blocked}", "more than tables and subqueries"),
+        )
+    ),
+    # rows that are not among the newest ones
+    *(
+        (f"SELECT 1 FROM {{batch}} AS own WHERE EXISTS (SELECT 1 FROM {source})", LATEST, reason)
+        for source, reason in (
+            ("{clicks} AS c WHERE own.seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL 1 DAY", "without seen >"),
+            ("{clicks} AS c WHERE seen > (SELECT MAX(own.seen) FROM {clicks}) - INTERVAL 1 DAY", "without seen >"),
+            ("{clicks} WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL (n + 1) DAY", "without seen >"),
+            ("{clicks} WHERE seen > (SELECT MAX(seen) FROM {clicks} WHERE n > 3) - INTERVAL 1 DAY", "without seen >"),
+            (
+                "(SELECT MAX(seen) OVER (PARTITION BY n) AS m FROM {clicks}) AS c WHERE c.m < '2025-11-01'",
+                "without seen",
+            ),
+            ("{clicks} AS c (seen, n) WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL 1 DAY", "alias"),
+        )
+    ),
+    (
         "SELECT 1 FROM {batch} AS own, {clicks} AS c"
         " WHERE c.seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL '1' DAY",
         LATEST,
@@ -133,6 +264,10 @@ UNSTABLE = [
     ("SELECT * FROM (SELECT * FROM {batch} LIMIT 3) AS t WHERE paid > 3", "LIMIT"),
     ("SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY tier) AS n FROM {batch}) AS t WHERE n = 1", "row_number()"),
     ("SELECT * FROM bronze_orders WHERE paid > 3", "bronze_orders"),
+    ("WITH bronze_orders AS (SELECT * FROM {batch}) SELECT * FROM main.bronze_orders", "bronze_orders"),
+    ("WITH bronze_orders AS (SELECT * FROM bronze_orders) SELECT * FROM bronze_orders", "bronze_orders"),
+    ("SELECT * FROM (WITH b AS (SELECT 1) SELECT * FROM b) AS a, b", "it reads b without"),
+    ("SELECT current_schemas(true) FROM {batch}", "current_schemas()"),
     ("SELECT * FROM {batch} WHERE no_such_function(paid)", "no_such_function()"),
     ("SELECT FROM WHERE", "syntax"),
 ]
@@ -174,10 +309,55 @@ def test_the_words_of_the_vocabulary_are_proven(expectation: Expectation) -> Non
     assert why_unproven(expectation) is None
 
 
-def test_sums_of_aggregates_are_refused() -> None:
-    scope = Sums("copies", (("n", "SUM(paid) OVER ()", "1"),))
+@pytest.mark.parametrize(
+    ("measure", "reason"),
+    [
+        ("SUM(paid) OVER ()", "window"),
+        ("SUM(paid)", "aggregate"),
+        ("DISTINCT paid", "not one expression"),  # the sums of two changes are not those of both
+    ],
+)
+def test_a_measure_is_refused_where_it_is_not_one_value_of_each_row(measure: str, reason: str) -> None:
+    scope = Sums("copies", (("n", measure, "1"),))
 
-    assert "window" in (why_unproven(adds_up("it adds up", scope)) or "")
+    assert reason in (why_unproven(adds_up("it adds up", scope)) or "it was proven")
+
+
+NOTE = ("ExpectColumnValuesToNotBeNull", {"column": "note"}, "note IS NOT NULL")
+MOSTLY = ("ExpectColumnValuesToNotBeNull", {"column": "note", "mostly": 0.9}, "note IS NOT NULL")
+
+
+@pytest.mark.parametrize(
+    ("declared", "scope", "reason"),
+    [
+        (("ExpectTableRowCountToBeBetween", {"max_value": 2}, None), Rows(), "not about single values"),
+        (("ExpectColumnValuesToBeUnique", {"column": "id"}, "id > 0"), Rows(), "not about single values"),
+        (MOSTLY, Rows(), "some rows may fail"),
+        (MOSTLY, Tolerance("paid > 3", 10), "counts other rows"),
+        (NOTE, Tolerance("note IS NOT NULL", 10), "counts other rows"),
+        (MOSTLY, Tolerance("note IS NOT NULL", 20), "20 % may fail where mostly is 0.8"),
+        (NOTE, Keys(("note",)), "Keys is about a query"),
+        (("ExpectColumnValuesToBeBetween", {"column": "n"}, "n > (SELECT MAX(n) FROM t)"), Rows(), "has a subquery"),
+        (("ExpectColumnValuesToBeBetween", {"column": "n"}, "n > random()"), Rows(), "random()"),
+    ],
+)
+def test_an_expectation_without_a_query_is_refused_where_it_is_not_what_its_scope_says(
+    declared: tuple[str, dict[str, object], str | None], scope: ByChange, reason: str
+) -> None:
+    kind, arguments, condition = declared
+    expectation = Expectation(kind, arguments, "it holds", condition=condition, by_change=scope)
+
+    assert reason in (why_unproven(expectation) or "it was proven")
+
+
+def test_make_check_names_the_table_whose_scope_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = SimpleNamespace(registry=lambda *, extras: SimpleNamespace(layers=["silver"]))
+    wrong = said("SELECT COUNT(*) FROM {batch} WHERE paid > 90", Rows())
+    monkeypatch.setattr("medallion.project.find_project", lambda: project)
+    monkeypatch.setattr("medallion.checks.suites.suites", lambda *_: {"sales": (wrong,)})
+
+    with pytest.raises(SystemExit, match="medallion: sales: 'it holds' cannot be judged by Rows"):
+        scope_proof.main()
 
 
 def test_sums_of_floating_point_numbers_are_added_up_whole(tmp_path: Path) -> None:
@@ -189,6 +369,38 @@ def test_sums_of_floating_point_numbers_are_added_up_whole(tmp_path: Path) -> No
         write_deltalake(lake.at(name), pa.table({"n": [0.25]}), mode="append")
 
     assert looked_at(lake.check(basis)) == {"it adds up": by_change.WHOLE}
+
+
+def test_sums_of_quotients_of_integers_are_added_up_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"totals": (adds_up("it adds up", Sums("lines", (("n", "n / 10", "n / 10"),))),)})
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [1]}))
+    basis = basis_of(lake.check())
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [2]}), mode="append")
+
+    assert looked_at(lake.check(basis)) == {"it adds up": by_change.WHOLE}
+
+
+def test_a_row_that_refers_to_nan_is_judged_alike_in_both_ways(tmp_path: Path) -> None:
+    query = "SELECT s.store FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store"
+    lake = Lake(tmp_path, {"sales": (said(query, BLOCKED),)})
+    write_deltalake(lake.at("sales"), pa.table({"store": [1.0]}))
+    write_deltalake(lake.at("blocked"), pa.table({"store": [2.0, float("nan"), 0.0]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("sales"), pa.table({"store": [float("nan")]}), mode="append")
+
+    assert verdicts(lake.check(basis)) == verdicts(lake.check()) == {("sales", "it holds"): (False, True)}
+
+
+def test_old_rows_of_the_checked_table_are_read_where_its_newest_ones_are_meant_too(tmp_path: Path) -> None:
+    newest = "SELECT COUNT(*) AS n FROM {clicks} WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL 1 DAY"
+    lake = Lake(tmp_path, {"clicks": (said(f"SELECT 1 FROM {{batch}} AS b, ({newest}) AS c WHERE b.n > c.n", LATEST),)})
+    write_deltalake(lake.at("clicks"), pa.table({"n": [1], "seen": [datetime(2025, 11, 20)]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("clicks"), pa.table({"n": [9], "seen": [datetime(2025, 11, 2)]}), mode="append")
+
+    assert verdicts(lake.check(basis)) == verdicts(lake.check()) == {("clicks", "it holds"): (False, True)}
 
 
 def test_a_table_and_what_to_do_are_named_when_a_scope_is_refused() -> None:
