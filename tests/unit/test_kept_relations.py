@@ -278,6 +278,18 @@ def test_a_method_that_is_not_right_for_its_query_is_refused(changed: Any, said:
     assert said in refusal(SUMS, changed(method), NODES)
 
 
+        (
+            lambda found: with_part(
+                with_last_item(found, text="o.user_id"),
+                ctes="WITH i AS (SELECT * FROM {bronze_items}) ",
+                source="FROM {bronze_orders} AS o",
+            ),
+            "its rows do not follow from item_id",
+        ),
+        (
+            lambda found: with_part(found, by=ByKey("weight", found.parts[0].by.via, {"bronze_items": "weight"})),
+            "weight is DOUBLE, whose values cannot be listed",
+        ),
 @pytest.mark.parametrize(
     ("text", "changed", "said"),
     [
@@ -286,6 +298,22 @@ def test_a_method_that_is_not_right_for_its_query_is_refused(changed: Any, said:
         ("SUM(i.n) AS n", "SUM(DISTINCT i.n) AS n", "no aggregate of which state is kept"),
         ("SUM(i.n) AS n", "SUM(i.n) FILTER (WHERE i.n > 1) AS n", "has another FILTER"),
         ("o.status AS k", "MAX(o.status) AS k", "is no value of rows"),
+def test_a_key_that_has_two_types_is_refused() -> None:
+    rows = "SELECT user_id AS who FROM {bronze_orders} UNION ALL SELECT product_id FROM {bronze_items}"
+    query = f"{OF_EITHER.format(rows)} GROUP BY u.tier"
+    via = Via("user_id", "bronze_orders", "user_id", also=(Via("user_id", "bronze_items", "product_id"),))
+    keys = {"bronze_orders": "order_id", "bronze_items": "order_id"}
+    by = ByKey("order_id", {"bronze_users": via}, keys)
+    method = with_part(kept(query), by=by)
+    assert refusal(query, method, NODES) == ""
+    other = with_part(method, by=replace(by, columns={**keys, "bronze_items": "status"}))
+    said = "order_id is BIGINT in bronze_orders, STRING in bronze_items: declare it with one type"
+    assert said in refusal(query, other, NODES)
+
+
+DISTINCT = f"SELECT DISTINCT o.status AS k FROM {BOTH}"
+
+
     ],
 )
 def test_a_relation_that_spark_reads_otherwise_than_its_text_says_is_refused(

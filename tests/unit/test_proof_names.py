@@ -37,7 +37,12 @@ LINES = Table(
 CASED = Table(
     keys=("item_id",), query="SELECT item_id, order_id AS Order_Id, n FROM {bronze_items}", name="silver_cased"
 )
-NODES: dict[str, Feed | ChangeLog | Table] = {node.name: node for node in (ITEMS, ORDERS, USERS, NOTES, LINES, CASED)}
+TWICE = Table(
+    keys=("item_id",), query="SELECT item_id, order_id, n AS Order_Id, n FROM {bronze_items}", name="silver_twice"
+)
+NODES: dict[str, Feed | ChangeLog | Table] = {
+    node.name: node for node in (ITEMS, ORDERS, USERS, NOTES, LINES, CASED, TWICE)
+}
 Method = ByKey | Additive | Recent | None
 KEY, PART = ByKey("order_id"), Additive(("a",))
 
@@ -84,6 +89,7 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
         ),
         ("SELECT * FROM {silver_cased}", KEY, "order_id is spelled Order_Id in its query"),
         (
+        ("SELECT item_id, n FROM {silver_twice}", KEY, "silver_twice has several columns called order_id"),
             "SELECT o.order_id, n.text FROM {bronze_orders} AS o LEFT JOIN {bronze_notes} AS n"
             " ON n.order_id = o.order_id",
             KEY,

@@ -293,7 +293,7 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
             "SELECT order_id, SUM(n) OVER w AS r FROM {bronze_items} WINDOW w AS (PARTITION BY product_id)",
             "window that is not partitioned by order_id",
         ),
-        ("SELECT order_id, n FROM {bronze_items} LIMIT 5", "LIMIT"),
+        ("SELECT order_id, n FROM {bronze_items} LIMIT 5", "it has LIMIT, which looks at all rows"),
         ("SELECT order_id, n FROM {bronze_items} ORDER BY n LIMIT 5", "LIMIT"),
         (
             "SELECT product_id, MAX(order_id) AS order_id FROM {bronze_items} GROUP BY product_id",
@@ -376,6 +376,18 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
             " WHERE n > 0) SELECT order_id, n FROM r",
             "it has UNION LOOP, which is not known to be refreshed rightly",
         ),
+        (
+            "SELECT order_id, n FROM (SELECT order_id, n FROM {bronze_items} UNION ALL SELECT order_id, 1 FROM"
+            " {bronze_orders}) GROUP BY ROLLUP (order_id, n)",
+            "it has ROLLUP, CUBE or GROUPING SETS of which Spark does not tell the rows",
+        ),
+        ("SELECT order_id, n FROM {bronze_items} UNION ALL SELECT 1, 2", "a UNION with rows that do not have order_id"),
+        ("SELECT order_id, n FROM {bronze_items} EXCEPT SELECT 1, 2", "an EXCEPT with rows that do not have order_id"),
+        (
+            "SELECT /*+ BROADCAST(o) */ i.order_id, o.status FROM {bronze_items} AS i INNER JOIN {bronze_orders} AS o"
+            " ON o.order_id = i.order_id",
+            "it has RESOLVED HINT, which is not known to be refreshed rightly",
+        ),
     ],
 )
 def test_a_query_is_refused_by_key_when_rows_of_other_keys_matter(query: str, reason: str) -> None:
@@ -422,6 +434,37 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
         ),
         (
             "SELECT u.tier, order_id FROM {bronze_users} AS u LEFT JOIN {bronze_orders} AS o ON o.user_id = u.user_id",
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            TO_USERS | {"bronze_orders": Via("user_id", "bronze_users", "user_id")},
+            "via names bronze_orders, which has order_id itself",
+        ),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            {"bronze_users": Via("user_id", "bronze_items", "product_id")},
+            "via leads from bronze_users to bronze_items, which is not another of its inputs",
+        ),
+        (
+            "SELECT o.order_id, d.n FROM {bronze_orders} AS o CROSS JOIN {bronze_users} AS u INNER JOIN {silver_days}"
+            " AS d ON d.product_id = u.user_id",
+            {
+                "bronze_users": Via("user_id", "silver_days", "product_id"),
+                "silver_days": Via("product_id", "bronze_users", "user_id"),
+            },
+            "via leads from silver_days to bronze_users, which is not another of its inputs",
+        ),
+        *(
+            (
+                f"SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o INNER JOIN ({grouped}) AS u"
+                " ON u.user_id = o.user_id",
+                TO_USERS,
+                f"it has {looks} over bronze_users, whose changes then lead to other rows too",
+            )
+            for grouped, looks in (
+                ("SELECT DISTINCT user_id, tier FROM {bronze_users}", "DISTINCT"),
+                ("SELECT user_id, MAX(tier) AS tier FROM {bronze_users} GROUP BY user_id", "GROUP BY"),
+            )
+        ),
             TO_USERS,
             "left side does not have order_id",
         ),
