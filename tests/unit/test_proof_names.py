@@ -179,6 +179,11 @@ def test_a_query_is_refused_where_its_names_mean_something_else_to_spark(
         ),
         ("WITH a AS (SELECT SUM(n) AS n, product_id FROM {bronze_items} GROUP BY product_id) SELECT * FROM a", PART),
         (
+        (
+            "SELECT order_id, HLL_SKETCH_AGG(n) AS s FROM {bronze_items} GROUP BY order_id",
+            KEY,
+            "HLL_SKETCH_AGG(n, 12) is not known to be deterministic",
+        ),
             "WITH c AS (SELECT * FROM {bronze_items} WHERE n > 0), a AS (SELECT product_id, SUM(n) AS n FROM c"
             " GROUP BY product_id) SELECT product_id, n FROM a",
             PART,
@@ -190,6 +195,12 @@ def test_a_query_is_refused_where_its_names_mean_something_else_to_spark(
         ),
         (
             "WITH a AS (SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY product_id) SELECT 'all' AS k,"
+        (
+            "SELECT item_id, x FROM {bronze_items}, LATERAL (SELECT n + 1 AS x) WHERE"
+            " sold_at > (SELECT MAX(sold_at) FROM {bronze_items}) - INTERVAL 7 DAYS",
+            Recent("bronze_items", "sold_at", timedelta(days=7)),
+            "it has LATERAL JOIN, which is not known to be refreshed rightly",
+        ),
             " PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n) AS m, MAX(TO_CHAR(n, '99G999')) AS t FROM a",
             PART,
         ),
