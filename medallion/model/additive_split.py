@@ -79,23 +79,33 @@ class _Expression:
 
 
 def split_of(table: Table) -> Split:
-    """Return the split of an additive table. Raises Unprovable if its text cannot be cut."""
+    """Return the split of an additive table that ``require_names`` accepts. Raises Unprovable if it cannot be cut."""
     assert isinstance(table.method, Additive)
     return _split(table.query, table.inputs, table.method.parts)
 
 
 def require_names(table: Table) -> None:
-    """Raise Unprovable if the name of a common table expression is ambiguous, or a part is not among them."""
+    """Raise Unprovable if a common table expression has the name of an input, or a part is not among them.
+
+    Spark refuses two of one WITH that have the same name.
+    """
     assert isinstance(table.method, Additive)
     ctes, _ = _common_table_expressions(tokenize(table.query, dialect="spark"))
-    _require_names(ctes, table.inputs, table.method.parts)
+    for cte in ctes:
+        if cte.name in table.inputs:
+            raise Unprovable(
+                f"`{cte.name}` is a common table expression and an input: give the expression another name"
+            )
+    known = {cte.name.lower() for cte in ctes}
+    for name in table.method.parts:
+        if name.lower() not in known:
+            raise Unprovable(f"`{name}` is no common table expression of its query")
 
 
 @cache
 def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split:
     tokens = tokenize(query, dialect="spark")
     ctes, after = _common_table_expressions(tokens)
-    _require_names(ctes, inputs, names)
     parts = {
         name: _cut_part(query, ctes, name, [*inputs, *names[:place]], names[:place]) for place, name in enumerate(names)
     }
@@ -137,20 +147,6 @@ def _closing(tokens: Sequence[Token], opening: int) -> int:
         if depth == 0:
             return place
     raise Unprovable("its parentheses do not close")
-
-
-def _require_names(ctes: Sequence[_Expression], inputs: Sequence[str], names: Sequence[str]) -> None:
-    known = [cte.name.lower() for cte in ctes]
-    for cte in ctes:
-        if cte.name in inputs:
-            raise Unprovable(
-                f"`{cte.name}` is a common table expression and an input: give the expression another name"
-            )
-        if known.count(cte.name.lower()) > 1:
-            raise Unprovable(f"two common table expressions are called `{cte.name}`: give one another name")
-    for name in names:
-        if name.lower() not in known:
-            raise Unprovable(f"`{name}` is no common table expression of its query")
 
 
 def _needed(ctes: Sequence[_Expression], reader: _Expression, stops: Sequence[str]) -> list[_Expression]:

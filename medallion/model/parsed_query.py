@@ -26,10 +26,6 @@ _FLOATING_FUNCTIONS = (exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow, ex
 _OF_ARGUMENTS = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif, exp.Abs, exp.Neg, exp.Paren, exp.Filter, exp.Sum)
 
 
-class Unprovable(Exception):
-    """The query cannot be read as a tree of SELECTs; the message says why."""
-
-
 @cache
 def parse(query: str, inputs: tuple[str, ...]) -> exp.Query:
     """Parse a query, with each ``{silver_customers}`` as a plain name. The tree is shared: copy it before changing it.
@@ -48,8 +44,7 @@ def parse(query: str, inputs: tuple[str, ...]) -> exp.Query:
 def root_scope(tree: exp.Query) -> Scope:
     """Return the scope of the outermost query, which leads to every common table expression and subquery."""
     scope = build_scope(tree)
-    if scope is None:
-        raise Unprovable("its query has no SELECT")
+    assert scope is not None, "every kind of query has one"
     return scope
 
 

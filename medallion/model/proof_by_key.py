@@ -225,7 +225,8 @@ class _Proof:
         if all(not branch.is_keyed and not branch.pending for branch in branches):
             return Relation()
         if any(not branch.is_keyed or branch.pending for branch in branches):
-            raise Unprovable(f"it has a {in_words(node.kind)} with rows that do not have {self._key}")
+            article = "a" if node.kind == "Union" else "an"
+            raise Unprovable(f"it has {article} {in_words(node.kind)} with rows that do not have {self._key}")
         places = [
             frozenset(place for place, column in enumerate(child.output) if id_of(column) in branch.carriers)
             for branch, child in zip(branches, node.children, strict=True)

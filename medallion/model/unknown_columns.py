@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from medallion.errors import MedallionError
-from medallion.model.parsed_query import Schemas, Unprovable, parse, root_scope, sources_of
+from medallion.model.parsed_query import Schemas, parse, root_scope, sources_of
 from medallion.model.table import Table
 
 Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: the name in messages, and the columns
@@ -24,7 +24,7 @@ def unknown_columns(table: Table, schemas: Schemas) -> list[str]:
     try:
         tree = parse(table.query, table.inputs)
         scopes = [*root_scope(tree).traverse()]
-    except (MedallionError, Unprovable):
+    except MedallionError:
         return []
     found = [problem for scope in scopes for problem in _unknown_in(table, scope, schemas)]
     return [*dict.fromkeys(found)]

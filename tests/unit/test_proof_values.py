@@ -175,6 +175,22 @@ def test_a_variable_of_the_session_is_no_part_of_the_query(spark: object) -> Non
         session.sql("DROP TEMPORARY VARIABLE of_session")  # type: ignore[attr-defined]
 
 
+def test_a_function_of_the_session_is_not_known_to_be_deterministic(spark: object) -> None:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import udf
+
+    session = SparkSession.getActiveSession() or spark
+    session.udf.register("of_session", udf(lambda n: n, "int"))  # type: ignore[attr-defined]
+    session.udf.register("by_chance", udf(lambda n: n, "int").asNondeterministic())  # type: ignore[attr-defined]
+    try:
+        assert "is not known to be deterministic" in refusal("SELECT of_session(n) AS m FROM {bronze_items}", KEY)
+        assert refusal("SELECT of_session(n) AS m FROM {bronze_items}", None) == ""
+        assert "not deterministic, as Spark says" in refusal("SELECT by_chance(n) AS m FROM {bronze_items}", None)
+    finally:
+        for name in ("of_session", "by_chance"):
+            session.sql(f"DROP TEMPORARY FUNCTION {name}")  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("value", "refused"),
     [

@@ -122,7 +122,21 @@ def test_every_table_of_the_project_is_refreshed_by_a_method_that_is_proven() ->
             "SELECT i.product_id, COUNT(*) AS n FROM {bronze_items} AS i, {bronze_orders} AS o GROUP BY i.product_id",
             "JOIN: join in the rest",
         ),
-        (f"SELECT product_id, COUNT(*) AS n {GROUPED} UNION ALL SELECT product_id, 1 FROM {{bronze_items}}", "UNION"),
+        (
+            f"SELECT product_id, COUNT(*) AS n {GROUPED} UNION ALL SELECT product_id, 1 FROM {{bronze_items}}",
+            "it has a UNION or the like: only a plain SELECT adds up",
+        ),
+        (f"(SELECT product_id, COUNT(*) AS n {GROUPED})", "only a plain SELECT adds up"),
+        ("SELECT product_id, n FROM {bronze_items}", "it is no SELECT with SUM and COUNT by groups"),
+        ("SELECT k, COUNT(*) AS n FROM VALUES (1) AS t(k) GROUP BY k", "it has LOCAL RELATION"),
+        (
+            f"SELECT product_id, COUNT(*) FILTER (WHERE n > (SELECT AVG(n) FROM {{bronze_items}})) AS n {GROUPED}",
+            "it has a subquery",
+        ),
+        (
+            f"SELECT product_id, SUM(sold_at - TIMESTAMP '2025-12-01') AS n {GROUPED}",
+            "n is a sum of INTERVAL DAY TO SECOND: only integers and DECIMAL are kept",
+        ),
         (
             "SELECT product_id, COUNT(*) AS n FROM (SELECT product_id FROM {bronze_items}) AS i GROUP BY product_id",
             "subquery",
@@ -293,7 +307,7 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
             "SELECT order_id, SUM(n) OVER w AS r FROM {bronze_items} WINDOW w AS (PARTITION BY product_id)",
             "window that is not partitioned by order_id",
         ),
-        ("SELECT order_id, n FROM {bronze_items} LIMIT 5", "LIMIT"),
+        ("SELECT order_id, n FROM {bronze_items} LIMIT 5", "it has LIMIT, which looks at all rows"),
         ("SELECT order_id, n FROM {bronze_items} ORDER BY n LIMIT 5", "LIMIT"),
         (
             "SELECT product_id, MAX(order_id) AS order_id FROM {bronze_items} GROUP BY product_id",
@@ -363,6 +377,18 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
         ),
         ("SELECT order_id, n FROM {bronze_items} GROUP BY ROLLUP (order_id, n)", "ROLLUP"),
         (
+            "SELECT order_id, n FROM (SELECT order_id, n FROM {bronze_items} UNION ALL SELECT order_id, 1 FROM"
+            " {bronze_orders}) GROUP BY ROLLUP (order_id, n)",
+            "it has ROLLUP, CUBE or GROUPING SETS of which Spark does not tell the rows",
+        ),
+        ("SELECT order_id, n FROM {bronze_items} UNION ALL SELECT 1, 2", "a UNION with rows that do not have order_id"),
+        ("SELECT order_id, n FROM {bronze_items} EXCEPT SELECT 1, 2", "an EXCEPT with rows that do not have order_id"),
+        (
+            "SELECT /*+ BROADCAST(o) */ i.order_id, o.status FROM {bronze_items} AS i INNER JOIN {bronze_orders} AS o"
+            " ON o.order_id = i.order_id",
+            "it has RESOLVED HINT, which is not known to be refreshed rightly",
+        ),
+        (
             "SELECT order_id FROM {bronze_items} UNION ALL SELECT product_id AS order_id FROM {bronze_items}",
             "order_id is not passed through unchanged",
         ),
@@ -407,6 +433,37 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
             TO_USERS | {"bronze_items": Via("order_id", "bronze_orders", "order_id")},
             "via names bronze_items, which its query does not read",
+        ),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            TO_USERS | {"bronze_orders": Via("user_id", "bronze_users", "user_id")},
+            "via names bronze_orders, which has order_id itself",
+        ),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            {"bronze_users": Via("user_id", "bronze_items", "product_id")},
+            "via leads from bronze_users to bronze_items, which is not another of its inputs",
+        ),
+        (
+            "SELECT o.order_id, d.n FROM {bronze_orders} AS o CROSS JOIN {bronze_users} AS u INNER JOIN {silver_days}"
+            " AS d ON d.product_id = u.user_id",
+            {
+                "bronze_users": Via("user_id", "silver_days", "product_id"),
+                "silver_days": Via("product_id", "bronze_users", "user_id"),
+            },
+            "via leads from silver_days to bronze_users, which is not another of its inputs",
+        ),
+        *(
+            (
+                f"SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o INNER JOIN ({grouped}) AS u"
+                " ON u.user_id = o.user_id",
+                TO_USERS,
+                f"it has {looks} over bronze_users, whose changes then lead to other rows too",
+            )
+            for grouped, looks in (
+                ("SELECT DISTINCT user_id, tier FROM {bronze_users}", "DISTINCT"),
+                ("SELECT user_id, MAX(tier) AS tier FROM {bronze_users} GROUP BY user_id", "GROUP BY"),
+            )
         ),
         (
             "WITH ranked AS (SELECT user_id, RANK() OVER (ORDER BY tier) AS r FROM {bronze_users}) SELECT o.order_id,"
