@@ -1,7 +1,7 @@
 """Find what may give a different result on the next run: clocks, random values, and dependence on the read order."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ _UNSTABLE = frozenset(
         "VariableReference",
     }
 )
+_COLLATION = re.compile(r"\bcollate\s", re.IGNORECASE)
 _MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 _MOMENTS_OF_TEXT = ("date", "timestamp", "timestamp_ntz")
 # Expressions that never return text, so that a cast of them to a date or timestamp parses no text.
@@ -72,6 +73,7 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
         known: Whether to raise Unprovable for every operator or function that is not known.
     """
     _require_fixed_moments(query)
+    _require_function_names(query)
     _require_no_try(query)
     _require_no_collations(plan, query, known=known)
     if known:
@@ -93,8 +95,15 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
 def _require_fixed_moments(query: str) -> None:
     for token in _tokens(query):
         words = token.text.lower().split()
-        if token.token_type.name.endswith("STRING") and words and words[0] in _MOVING_MOMENTS:
+        if _is_string(token) and words and words[0] in _MOVING_MOMENTS:
             raise Nondeterministic(f"'{token.text}' is not deterministic")
+
+
+def _require_function_names(query: str) -> None:
+    """Raise Nondeterministic for IDENTIFIER(), which may hide a function that is only found by its name in the text."""
+    for token, following in pairwise(_tokens(query)):
+        if token.text.lower() == "identifier" and following.token_type == TokenType.L_PAREN:
+            raise Nondeterministic("IDENTIFIER() hides what it names, which may not be deterministic: write the name")
 
 
 def _require_no_try(query: str) -> None:
@@ -115,14 +124,24 @@ def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
     Under a collation different texts are equal, and any one of them represents the others. No input has a collation, so
     one can only come from the text of the query.
     """
-    tokens = _tokens(query)
-    if not any(token.text.lower() == "collate" and token.token_type != TokenType.STRING for token in tokens):
+    if not any(map(_names_collation, _tokens(query))):
         return
     remedy = "write LOWER() or UPPER() of the text"
     if known:
         raise Unprovable(f"it has COLLATE, by which texts that differ are equal: {remedy}")
     if any(node.kind in _UNITES for node in plan.root.walk()):
         raise Nondeterministic(f"COLLATE is not deterministic where texts that differ are equal: {remedy}")
+
+
+def _names_collation(token: Token) -> bool:
+    """Return whether it is COLLATE, or a string with it, as of a schema that FROM_JSON reads."""
+    if _is_string(token):
+        return _COLLATION.search(token.text) is not None
+    return token.text.lower() == "collate"
+
+
+def _is_string(token: Token) -> bool:
+    return token.token_type.name.endswith("STRING")
 
 
 def _require_no_sessions(query: str) -> None:
@@ -134,10 +153,34 @@ def _require_no_sessions(query: str) -> None:
 
 
 def _require_no_escapes(query: str) -> None:
-    """Raise Unprovable for LIKE with ESCAPE: plans omit the escape character, so different patterns look alike."""
-    for token, following in pairwise(_tokens(query)):
-        if token.text.lower() == "escape" and following.token_type == TokenType.STRING:
-            raise Unprovable("it has ESCAPE, which no plan shows: escape by a backslash, or use STARTSWITH or RLIKE")
+    """Raise Unprovable for LIKE with an escape character: plans omit it, so different patterns look alike.
+
+    It stands behind ESCAPE, or is the third argument of LIKE called as a function.
+    """
+    tokens = _tokens(query)
+    for place, (token, following) in enumerate(pairwise(tokens)):
+        is_clause = token.text.lower() == "escape" and _is_string(following)
+        is_call = token.text.lower() in {"like", "ilike"} and following.token_type == TokenType.L_PAREN
+        if is_clause or (is_call and _count_arguments(tokens[place + 1 :]) > 2):
+            raise Unprovable(
+                "it has LIKE with an escape character, which no plan shows: escape by a backslash, or use STARTSWITH or"
+                " RLIKE"
+            )
+
+
+def _count_arguments(tokens: Sequence[Token]) -> int:
+    """Return how many arguments the parentheses have that the first token opens."""
+    depth, count = 0, 1
+    for token in tokens:
+        if token.token_type == TokenType.L_PAREN:
+            depth += 1
+        elif token.token_type == TokenType.R_PAREN:
+            depth -= 1
+            if not depth:
+                break
+        elif token.token_type == TokenType.COMMA and depth == 1:
+            count += 1
+    return count
 
 
 def _prove_function(part: Expression, *, known: bool) -> None:

@@ -31,7 +31,7 @@ from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module
 
 VERSION = 4  # version of the proofs; what another version proved is proven again
-_POSITION = re.compile(r"\(line (\d+), pos \d+\)")  # how Spark names a place in a query
+_POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
 
@@ -130,7 +130,7 @@ class Prover:
         except NoPlans:
             raise
         except MedallionError as error:
-            reason = _POSITION.sub(lambda found: f"({place_in_module(table, int(found[1]))})", str(error))
+            reason = _POSITION.sub(lambda found: f"({place_in_module(table, int(found[1] or found[2]))})", str(error))
             raise MedallionError(f"{table.name}: {reason}") from None
 
     def _prove(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], fingerprint: str) -> Proof:

@@ -137,4 +137,4 @@ def test_random_queries_are_recomputed_or_give_their_rows_after_random_hours(
     print(found.coverage())
     assert found.seen["compared"] > queries / 2, found.seen
     assert not found.in_full, "a derived method that does not run"
-    assert found.seen["derived ByKey"] and found.seen["derived Additive"], found.seen
+    assert sum(count for what, count in found.seen.items() if what.startswith("derived ")) > queries / 3, found.seen

@@ -227,8 +227,9 @@ def test_a_query_that_is_wrong_is_refused_and_what_reads_it_waits() -> None:
         methods(wrong, reader)
 
 
-def test_what_spark_cannot_read_is_named_by_the_line_of_the_module(tmp_path: Path) -> None:
-    query = "\n    SELECT status\n    FORM {bronze_orders} GROUP\n"
+@pytest.mark.parametrize("wrong", ["FORM {bronze_orders} GROUP", "FROM {bronze_orders} WHERE status > ARRAY(1)"])
+def test_what_spark_cannot_read_is_named_by_the_line_of_the_module(tmp_path: Path, wrong: str) -> None:
+    query = f"\n    SELECT status\n    {wrong}\n"
     module = tmp_path / "wrong.py"
     module.write_text(f'DOC = 1\nQUERY = """{query}"""\n')
     with pytest.raises(MedallionError, match=r"silver_wrong: .*\(spark_jobs/silver/wrong\.py, line 4\)"):

@@ -82,8 +82,21 @@ def test_the_same_expression_twice_is_one(key: str) -> None:
     assert refusal(f"WITH a AS ({part}) SELECT k, n FROM a", PART) == ""
 
 
-def test_like_with_escape_is_refused_as_plans_leave_its_character_out() -> None:
-    assert "it has ESCAPE" in of_groups("status LIKE 'n!_' ESCAPE '!'", "status LIKE 'n!_' ESCAPE '/'")
+ESCAPED = ("status LIKE 'n!_' ESCAPE {}", "LIKE(status, 'n!_', {})", "ilike(status, 'n!_', {})")
+
+
+@pytest.mark.parametrize("escaped", ESCAPED)
+@pytest.mark.parametrize("prefix", ["", "r"])
+def test_like_with_escape_is_refused_as_plans_leave_its_character_out(escaped: str, prefix: str) -> None:
+    one, another = (escaped.format(f"{prefix}'{character}'") for character in "!/")
+    assert "it has LIKE with an escape character" in of_groups(one, another)
+
+
+@pytest.mark.parametrize("method", [KEY, None])
+@pytest.mark.parametrize("name", ["'try_sum'", "'try_' || 'sum'"])
+def test_functions_that_identifier_hides_are_refused(name: str, method: ByKey | None) -> None:
+    query = f"SELECT order_id, IDENTIFIER({name})(n) AS n FROM {{bronze_items}} GROUP BY order_id"
+    assert "IDENTIFIER() hides what it names" in refusal(query, method)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +114,13 @@ def test_of_texts_that_a_collation_holds_equal_one_would_stand_for_all(text: str
     assert "it has COLLATE" in refusal(f"SELECT order_id, MAX({text}) AS t FROM {{bronze_items}} GROUP BY ALL", KEY)
     assert "COLLATE is not deterministic" in refusal(grouped, None)
     assert refusal(f"SELECT item_id FROM {{bronze_items}} WHERE {text} = 'new'", None) == ""
+
+
+def test_collation_of_a_schema_in_a_string_is_seen() -> None:
+    text = "FROM_JSON(status, 'a STRING COLLATE UTF8_LCASE').a"
+    query = f"SELECT order_id, {text} AS t, COUNT(*) AS c FROM {{bronze_items}} GROUP BY ALL"
+    assert "it has COLLATE" in refusal(query, KEY)
+    assert "COLLATE is not deterministic" in refusal(query, None)
 
 
 @pytest.mark.parametrize("method", [KEY, None])
