@@ -164,7 +164,6 @@ def breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>"))  # noqa: S704 (escaped)
 
 
-@cache
 def highlight_sql(query: str) -> Markup:
     """Return a query with its keywords, texts, numbers and comments in elements of the classes that Pygments gives."""
     from pygments import highlight

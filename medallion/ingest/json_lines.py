@@ -28,10 +28,10 @@ def _why_not(error: Exception) -> str:
         case UnicodeDecodeError(start=start):
             return f"not UTF-8 from byte {start + 1} on"
         case json.JSONDecodeError(msg="Extra data", doc=text, pos=at) if text.lstrip().startswith("{"):
-            return "more than one record" if text[at:].lstrip().startswith("{") else "more than a record"
+            return "more than one record" if text[at:].lstrip().startswith("{") else "text follows the record"
         case json.JSONDecodeError() | RecursionError() | ArithmeticError():
             return "not JSON"
-    return "a number of too many digits"
+    return "a number with too many digits"
 
 
 def parse_text(text: str) -> Any:

@@ -102,17 +102,23 @@ def load_rows(lake: Lake, feed: Feed, rows: "pa.Table") -> None:
     append_rows(delta, rows.cast(arrow_schema(feed.columns)), properties(bronze_metadata(None, "load"), upon=delta))
 
 
+def feed_properties(feed: Feed) -> dict[str, str]:
+    """Return the properties of the new Bronze table of a feed."""
+    types = {column.name: column.type for column in feed.columns}
+    return table_properties((name, types[name]) for name in (*feed.keys, *feed.pruned_by))
+
+
 def _emptied(lake: Lake, feed: Feed) -> "DeltaTable":
     """Recreate the table of a feed without rows, and return it."""
     from deltalake import DeltaTable
 
-    path, types = lake.path(feed.name), {column.name: column.type for column in feed.columns}
+    path = lake.path(feed.name)
     files.remove_tree(lake.at(path))
     return DeltaTable.create(
         path,
         arrow_schema(feed.columns),
         description=description(feed),
-        configuration=table_properties((name, types[name]) for name in (*feed.keys, *feed.pruned_by)),
+        configuration=feed_properties(feed),
         storage_options=lake.storage_options,
         commit_properties=properties(),
     )

@@ -64,6 +64,13 @@ def _tokens(query: str) -> tuple[Token, ...]:
     return tuple(tokenize(query, dialect="spark"))
 
 
+def _called(query: str) -> list[str]:
+    """Return the words of a query, in small letters, that are followed by an opening parenthesis."""
+    return [
+        token.text.lower() for token, following in pairwise(_tokens(query)) if following.token_type == TokenType.L_PAREN
+    ]
+
+
 def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
     """Raise Nondeterministic, naming the function, if a function may give a different result on another run.
 
@@ -101,9 +108,8 @@ def _require_fixed_moments(query: str) -> None:
 
 def _require_function_names(query: str) -> None:
     """Raise Nondeterministic for IDENTIFIER(), which may hide a function that is only found by its name in the text."""
-    for token, following in pairwise(_tokens(query)):
-        if token.text.lower() == "identifier" and following.token_type == TokenType.L_PAREN:
-            raise Nondeterministic("IDENTIFIER() hides what it names, which may not be deterministic: write the name")
+    if "identifier" in _called(query):
+        raise Nondeterministic("IDENTIFIER() hides what it names, which may not be deterministic: write the name")
 
 
 def _require_no_try(query: str) -> None:
@@ -111,11 +117,9 @@ def _require_no_try(query: str) -> None:
 
     Whether an intermediate sum overflows, which makes the result null, depends on the order of reading.
     """
-    for token, following in pairwise(_tokens(query)):
-        if token.text.lower() in {"try_sum", "try_avg"} and following.token_type == TokenType.L_PAREN:
-            raise Nondeterministic(
-                f"{token.text.upper()} is not deterministic where it overflows: write {token.text[4:].upper()}"
-            )
+    for name in _called(query):
+        if name in {"try_sum", "try_avg"}:
+            raise Nondeterministic(f"{name.upper()} is not deterministic where it overflows: write {name[4:].upper()}")
 
 
 def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
@@ -146,10 +150,8 @@ def _is_string(token: Token) -> bool:
 
 def _require_no_sessions(query: str) -> None:
     """Raise Unprovable for a session window: the end of a session depends on several rows, and no plan shows it."""
-    tokens = _tokens(query)
-    for token, following in pairwise(tokens):
-        if token.text.lower() == "session_window" and following.token_type == TokenType.L_PAREN:
-            raise Unprovable("it has SESSION_WINDOW, whose sessions are not known to be refreshed rightly")
+    if "session_window" in _called(query):
+        raise Unprovable("it has SESSION_WINDOW, whose sessions are not known to be refreshed rightly")
 
 
 def _require_no_escapes(query: str) -> None:

@@ -1,6 +1,6 @@
 """What is proven gives the rows of its query, incrementally as in full: random queries, and cases that were once wrong.
 
-MEDALLION_QUERIES is how many queries a seed makes (6, and 20 where there is time), MEDALLION_SEED the first of two
+MEDALLION_QUERIES is how many queries a seed makes (10, and 20 where there is time), MEDALLION_SEED the first of two
 seeds (1).
 """
 
@@ -126,7 +126,7 @@ def test_rows_of_another_key_recompute_the_table_and_warn(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "queries"), [(SEED, QUERIES or 6), pytest.param(SEED + 1, QUERIES or 20, marks=pytest.mark.long)]
+    ("seed", "queries"), [(SEED, QUERIES or 10), pytest.param(SEED + 1, QUERIES or 20, marks=pytest.mark.long)]
 )
 def test_random_queries_are_recomputed_or_give_their_rows_after_random_hours(
     spark: Any, seed: int, queries: int
@@ -137,4 +137,4 @@ def test_random_queries_are_recomputed_or_give_their_rows_after_random_hours(
     print(found.coverage())
     assert found.seen["compared"] > queries / 2, found.seen
     assert not found.in_full, "a derived method that does not run"
-    assert sum(count for what, count in found.seen.items() if what.startswith("derived ")) > queries / 3, found.seen
+    assert found.seen["derived ByKey"] and found.seen["derived Additive"], found.seen

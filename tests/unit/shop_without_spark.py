@@ -13,6 +13,7 @@ from bench.duck import refresh_duckdb
 from demo.generate import generate
 from medallion.ingest import change_log
 from medallion.ingest.schema_evolution import arrow_schema
+from medallion.ingest.snapshot import feed_properties
 from medallion.model.registry import Registry
 from medallion.model.table import Column, Table
 from medallion.pipeline import operations, steps
@@ -54,11 +55,10 @@ class Shop(InFolder):
         for feed in made.tables.feeds:
             rows = DeltaTable(str(self.root / "source" / "snapshot" / feed.name)).to_pyarrow_table()
             schema = arrow_schema(feed.columns)
-            stats = {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))}
             delta = DeltaTable.create(
                 self.lake.path(feed.name),
                 schema,
-                configuration=TABLE_PROPERTIES | stats,
+                configuration=feed_properties(feed),
                 commit_properties=properties(),
             )
             rows = cast_to_schema(rows, schema).sort_by([(key, "ascending") for key in feed.keys])

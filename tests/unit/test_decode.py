@@ -109,9 +109,9 @@ def test_a_row_is_rejected_when_it_cannot_have_happened_by_the_end_of_its_hour(
     [
         (insert(seen_at="2025-11-30T01:02:03.1234567Z"), "seen_at: '2025-11-30T01:02:03.1234567Z' is not a TIMESTAMP"),
         ("nonsense\n", "not JSON"),
-        (f'{{"insert": {{"id": {"1" * 5000}, "quantity": 1}}}}\n', "a number of too many digits"),
+        (f'{{"insert": {{"id": {"1" * 5000}, "quantity": 1}}}}\n', "a number with too many digits"),
         (insert(id=1).strip() + insert(id=2), "more than one record"),
-        (insert(id=1).strip() + ",\n", "more than a record"),
+        (insert(id=1).strip() + ",\n", "text follows the record"),
         ('{"insert": {"id": 1, "price": NaN, "quantity": 1}}\n', "NaN is not a JSON number"),
         ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "a column appears twice"),
         ("[1]\n", "not an object with either insert or delete"),
