@@ -68,13 +68,21 @@ house: setup-dev  ## sizes, parameters, complexity, cycles and words of the code
 
 .PHONY: check
 check: setup-dev  ## lint of Python and SQL, format, types, layering, refresh methods
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-lint check-sql check-methods check-scopes
+
+.PHONY: check-types check-lint check-sql check-methods check-scopes
+check-types:
+	@$(BIN)/mypy
+check-lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry --no-ansi .
+check-sql:
 	@$(PYTHON) -m scripts.sql_lint
+check-methods:
 	@$(BIN)/medallion plan --check
+check-scopes:
 	@$(PYTHON) -m medallion.checks.scope_proof
 
 .PHONY: reference

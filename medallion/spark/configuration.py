@@ -62,6 +62,8 @@ TUNING = {
     "spark.sql.join.preferSortMergeJoin": "false",
     # Tables are read by the files that their log lists: looking these up in the driver is faster than a Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "5000",
+    # Somebody's VACUUM lists the files of a table in so many tasks; the default is 10,000, which take two minutes here.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(4 * (os.cpu_count() or 2)),
     # Each broadcast table and each task's hash map starts with a page of this size. The default, 64 MB here, fills the
     # heap with space that a small table never needs, and causes a full garbage collection every hour.
     "spark.buffer.pageSize": "2m",

@@ -137,6 +137,7 @@ def api(bikes: Installed) -> Iterator[Api]:
         bikes.run("medallion", "airflow", "down")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_its_dag_refreshes_the_next_hour_in_a_real_airflow(bikes: Installed, api: Api) -> None:
     before = trips(bikes)

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -217,18 +218,26 @@ def after(former: Counter[str], rows: pa.Table, sign: Any) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_spark_prunes_no_row_by_the_statistics_of_a_file_written_here(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import DataFrame
     from pyspark.sql.functions import col, lit
 
     history = History(spark, str(tmp_path / "t"), 11)
     for _ in range(3):
         history.mark()
     rows = [*history.rows.values()]
-    for name in ("id", "word", "amount", "moment", "day"):
-        for row in [*history.chance.sample(rows, 1), *[r for r in rows if r["id"] >= 400][:2]]:
-            if row[name] is not None:
-                found = spark.read.format("delta").load(history.path)
-                same = found.where((col("id") == row["id"]) & (col(name) == lit(row[name])))
-                assert same.count() == 1, (name, row)
+    asked = [
+        (name, row)
+        for name in ("id", "word", "amount", "moment", "day")
+        for row in [*history.chance.sample(rows, 1), *[r for r in rows if r["id"] >= 400][:2]]
+        if row[name] is not None
+    ]
+    table = spark.read.format("delta").load(history.path)
+    found = [
+        table.where((col("id") == row["id"]) & (col(name) == lit(row[name]))).select(lit(number).alias("number"))
+        for number, (name, row) in enumerate(asked)
+    ]
+    numbers = reduce(DataFrame.union, found).toArrow()["number"].to_pylist()  # each filter prunes by itself
+    assert sorted(numbers) == [*range(len(asked))], asked
     spark.sql(f"VACUUM delta.`{history.path}`")
     assert texts(by_spark(spark, history.path, history.delta.version())) == texts(arrow(rows))
 
