@@ -40,7 +40,7 @@ TESTS = (
     *("tests/unit/test_refresh_lock.py", "tests/unit/test_selection.py", "tests/unit/test_column_descriptions.py"),
     *("tests/unit/test_table_order.py", "tests/unit/test_unknown_columns.py", "tests/unit/test_kept_state.py"),
     *("tests/unit/test_refresh_property.py", "tests/unit/test_order_property.py"),
-    "tests/unit/test_scope_proof_property.py",
+    *("tests/unit/test_scope_proof_property.py", "tests/unit/test_results.py"),
 )
 RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")

@@ -161,6 +161,16 @@ def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
             "SELECT status AS k, COUNT(*) AS n FROM {bronze_items} WHERE status <> 'won''t' GROUP BY status",
             "are not the same query to Spark",
         ),
+        (
+            "SELECT i.item_id AS k, RANK() OVER (ORDER BY i.n + t.total) AS place FROM {bronze_items} AS i"
+            " CROSS JOIN (SELECT SUM(n) AS total FROM {bronze_items}) AS t",
+            "beside what is kept, its query still reads all rows of bronze_items",
+        ),
+        (
+            "SELECT t.total AS k, p.flags FROM (SELECT SUM(n) AS total FROM {bronze_items}) AS t"
+            " CROSS JOIN (SELECT BIT_OR(user_id) AS flags FROM {bronze_orders}) AS p",
+            "beside what is kept, its query still groups all rows of bronze_orders",
+        ),
     ],
 )
 def test_what_is_not_kept_says_why(query: str, said: str) -> None:

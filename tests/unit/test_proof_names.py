@@ -206,6 +206,11 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
             Recent("bronze_items", "n", timedelta(days=7)),
             "bronze_items.n is no TIMESTAMP or DATE",
         ),
+        (
+            "SELECT item_id, n FROM {bronze_items} WHERE n > 1",
+            Recent("bronze_orders", "sold_at", timedelta(days=7)),
+            "its query does not read bronze_orders",
+        ),
     ],
 )
 def test_a_query_is_refused_where_its_names_mean_something_else_to_spark(

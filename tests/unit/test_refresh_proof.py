@@ -552,6 +552,10 @@ NEWEST = "(SELECT MAX(sold_at) FROM {bronze_items})"
         (f"sold_at >= CAST({NEWEST} - INTERVAL '1' DAY AS DATE)", "is read without the condition"),
         (f"sold_at >= CAST(CAST({NEWEST} AS DATE) AS TIMESTAMP) - INTERVAL '1' DAY", "is read without the condition"),
         (f"sold_at >= CAST({NEWEST} AS STRING)", "is read without the condition"),
+        (
+            f"sold_at > {NEWEST} - INTERVAL '1' DAY AND n > (SELECT AVG(n) FROM {{bronze_items}})",
+            "is read without the condition",
+        ),
     ],
 )
 def test_only_the_newest_rows_may_matter_to_a_table_of_the_latest(where: str, reason: str) -> None:
