@@ -33,7 +33,7 @@ def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any
                 leave_note(ti, "; ".join(would.lines()))
                 return
             run = Run(settings, None, dag_run.run_id, ti.try_number, strategy=params["strategy"])
-            outcome, _ = erasure.erase(run, driver, subjects)
+            outcome, _ = erasure.erase(run, driver, subjects, force=params["force"])
         leave_note(ti, outcome.message)
 
 

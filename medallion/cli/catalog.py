@@ -4,10 +4,8 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import Group, current_lake, current_tables
+from medallion.cli.common import OF_RELEASE, Group, current_lake, current_tables
 from medallion.ops import releases
-
-RELEASE = click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
 
 
 @click.group(cls=Group)
@@ -17,7 +15,7 @@ def catalog() -> None:
 
 @catalog.command("duckdb")
 @click.argument("file", type=click.Path(path_type=Path))
-@RELEASE
+@OF_RELEASE
 def catalog_duckdb(file: Path, number: int | None) -> None:
     """Write FILE, a DuckDB database with a view per table, as of one release.
 
@@ -37,7 +35,7 @@ def catalog_duckdb(file: Path, number: int | None) -> None:
 
 @catalog.command("spark")
 @click.option("--database", help="Keep the views in this database of the metastore.  [default: of the session alone]")
-@RELEASE
+@OF_RELEASE
 def catalog_spark(database: str | None, number: int | None) -> None:
     """Print SQL that creates a view per table in a Spark with Delta, as of one release.
 

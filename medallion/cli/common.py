@@ -65,7 +65,26 @@ class Hour(click.ParamType[str]):
         return str(value)
 
 
+class ReleaseNumber(click.ParamType[int]):
+    """A release on the command line: its number, or a name under which it is held."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of the release. Raises UsageError for a name that holds none."""
+        from medallion.ops.holds import require_hold
+
+        try:
+            return int(value)
+        except ValueError:
+            return require_hold(current_lake(), str(value)).release_id
+
+
 HOUR = Hour()
+RELEASE = ReleaseNumber()
+OF_RELEASE = click.option(
+    "--release", "number", type=RELEASE, help="Read this release: a number, or a name.  [default: the newest]"
+)
 STRATEGY = click.Choice(STRATEGIES)
 STEP_NAMES = ("land", "apply", "refresh", "check", "publish", "validate")  # here, because step modules import engines
 

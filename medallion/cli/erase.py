@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
 @click.option("--verify", is_flag=True, help="Read every byte of the lake and say where they are; 1 where they are.")
 @click.option("--lift", type=HOUR, help="Take rows about them again, from this hour on.")
+@click.option("--force", is_flag=True, help="Drop releases with their rows even if they are held by name.")
 @click.option("--strategy", type=STRATEGY, default="incremental", show_default=True, help="As for medallion refresh.")
 def erase(
     subjects: tuple[str, ...],
@@ -32,6 +33,7 @@ def erase(
     dry_run: bool,
     verify: bool,
     lift: str | None,
+    force: bool,
     strategy: str,
 ) -> None:
     """Erase persons: their rows, all history that has them, and what would bring them back.
@@ -62,7 +64,7 @@ def erase(
     elif dry_run:
         _forecast(wanted, values)
     else:
-        _erase(wanted, values, lift, strategy)
+        _erase(wanted, values, lift, strategy, force=force)
 
 
 def _subjects_in(file: Path | None) -> list[str]:
@@ -80,7 +82,7 @@ def _subjects_in(file: Path | None) -> list[str]:
     return subjects
 
 
-def _erase(subjects: "Sequence[str]", values: "Sequence[str]", lift: str | None, strategy: str) -> None:
+def _erase(subjects: "Sequence[str]", values: "Sequence[str]", lift: str | None, strategy: str, *, force: bool) -> None:
     from medallion.pipeline import erasure
     from medallion.pipeline.run import Run
 
@@ -89,7 +91,7 @@ def _erase(subjects: "Sequence[str]", values: "Sequence[str]", lift: str | None,
         if lift is not None:
             erasure.lift(run, driver, subjects, lift)
             return
-        _, done = erasure.erase(run, driver, subjects, values)
+        _, done = erasure.erase(run, driver, subjects, values, force=force)
     if done.left:
         raise MedallionError(
             f"{len(done.left)} files could not be reached, such as {done.left[0]}: see the certificate"

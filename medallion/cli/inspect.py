@@ -12,6 +12,7 @@ from medallion.cli.common import (
     AS_OBJECT,
     AS_ROWS,
     HOUR,
+    OF_RELEASE,
     NumberFrom,
     current_lake,
     current_tables,
@@ -179,7 +180,7 @@ def expectations(table: str | None, broken: bool, last: int, hour: str | None, f
 
 @click.command()
 @click.argument("sql", metavar="SELECT")
-@click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
+@OF_RELEASE
 @AS_ROWS
 def query(sql: str, number: int | None, form: str) -> None:
     """Run one SELECT over a published release, whole and without a JVM, in the SQL of DuckDB.

@@ -1,9 +1,12 @@
 """Commands for published releases, which are what readers see."""
 
+from collections.abc import Mapping, Sequence
+
 import click
 
 from medallion.cli.common import (
     AS_ROWS,
+    RELEASE,
     Group,
     current_lake,
     current_tables,
@@ -13,13 +16,14 @@ from medallion.cli.common import (
     show_rows,
 )
 from medallion.ops import releases
+from medallion.ops.holds import held_releases
 from medallion.storage.lake import state_of
 from medallion.storage.named_versions import open_named
 
 
 @click.group(cls=Group)
 def release() -> None:
-    """What readers see: list, compare and roll back published releases."""
+    """What readers see: list, compare, hold and roll back published releases. A release is given by number or name."""
 
 
 @release.command("list")
@@ -27,15 +31,18 @@ def release() -> None:
 def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
-    names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
-    retained = releases.read_all(loaded_lake())
-    first = "snapshot" if form == "table" else None
-    rows = ((r.release_id, r.hour or first, r.published_at, r.restores, r.strategy, r.run_id) for r in retained)
-    show_rows(names, rows, form, optional=("run_id", "strategy", "restores"))
+    names = ["release", "hour", "published_at", "restores", "held_as", "strategy", "run_id"]
+    lake = loaded_lake()
+    held, first = held_releases(lake), "snapshot" if form == "table" else None
+    rows = (
+        (r.release_id, r.hour or first, r.published_at, r.restores, _names(held, r), r.strategy, r.run_id)
+        for r in releases.read_all(lake)
+    )
+    show_rows(names, rows, form, optional=("run_id", "strategy", "restores", "held_as"))
 
 
 @release.command("show")
-@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+@click.argument("number", metavar="[RELEASE]", type=RELEASE, required=False)
 @AS_ROWS
 def show_release(number: int | None, form: str) -> None:
     """The tables of a release, the newest by default: version, rows and files of each."""
@@ -50,8 +57,8 @@ def show_release(number: int | None, form: str) -> None:
 
 
 @release.command("diff")
-@click.argument("old", metavar="A", type=int)
-@click.argument("new", metavar="B", type=int)
+@click.argument("old", metavar="A", type=RELEASE)
+@click.argument("new", metavar="B", type=RELEASE)
 @click.option("--table", help="Show the differing rows of this table, - as in A and + as in B.")
 @click.option("--limit", default=20, show_default=True, help="With --table: rows to show at most.")
 @AS_ROWS
@@ -73,7 +80,7 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
 
 
 @release.command("rollback")
-@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+@click.argument("number", metavar="[RELEASE]", type=RELEASE, required=False)
 def rollback_release(number: int | None) -> None:
     """Let readers see an earlier release again; without a number, the one before what they see now.
 
@@ -86,3 +93,38 @@ def rollback_release(number: int | None) -> None:
 
     with open_driver() as driver:
         operations.rollback(Run(driver.settings, None, new_run_id("rollback")), driver, number)
+
+
+@release.command("hold")
+@click.argument("name")
+@click.argument("number", metavar="[RELEASE]", type=RELEASE, required=False)
+def hold_release(name: str, number: int | None) -> None:
+    """Keep a release under NAME, the newest by default, until it is no longer held.
+
+    Upkeep keeps it and what it is read from, however old it is. Wherever a command takes the number of a release, it
+    takes the name as well.
+
+    \b
+      medallion release hold annual-report-2025
+      medallion query --release annual-report-2025 "SELECT * FROM gold_revenue_by_region"
+    """
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        operations.hold(Run(driver.settings, None, new_run_id("hold")), driver, name, number)
+
+
+@release.command("unhold")
+@click.argument("name")
+def unhold_release(name: str) -> None:
+    """No longer keep the release that is held as NAME. The next upkeep removes it if it is old."""
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        operations.unhold(Run(driver.settings, None, new_run_id("unhold")), driver, name)
+
+
+def _names(held: Mapping[int, Sequence[str]], release: releases.Release) -> str | None:
+    return ", ".join(held.get(release.release_id, ())) or None

@@ -106,7 +106,7 @@ def require_release(lake: Lake, release_id: int | None) -> Release:
     for release in _read(lake, _files_with(lake.opened(lake.releases), release_id)):
         if release.release_id == release_id:
             return release
-    raise UsageError(f"there is no release {release_id}: choose {read_all(lake)[0].release_id} to {newest.release_id}")
+    raise UsageError(f"there is no release {release_id}: choose {_spans(r.release_id for r in read_all(lake))}")
 
 
 def require_earlier(lake: Lake, newest: Release, number: int | None) -> Release:
@@ -187,6 +187,17 @@ def publish(
         path = lake.releases
         raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error
     return release
+
+
+def _spans(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as spans, such as ``3, 7 to 9``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], number]
+        else:
+            spans.append([number])
+    return ", ".join(" to ".join(map(str, span)) for span in spans)
 
 
 def _number(release: Release | None) -> int | None:

@@ -18,14 +18,16 @@ class Erased:
     """What an erasure has done.
 
     rows: erased rows, by table of Bronze. tables: the tables whose history was removed. releases: the dropped releases.
-    lines: lines deleted from quarantine. events: events whose details were removed. files: other files that were
-    rewritten or removed, such as landed files, corrections and reports. removed: removed files of tables. left: paths
-    of files in the lake that still have a person. release_id: the release that readers have now.
+    holds: the names under which some of them were held. lines: lines deleted from quarantine. events: events whose
+    details were removed. files: other files that were rewritten or removed, such as landed files, corrections and
+    reports. removed: removed files of tables. left: paths of files in the lake that still have a person. release_id:
+    the release that readers have now.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
     releases: list[int] = field(default_factory=list)
+    holds: list[str] = field(default_factory=list)
     lines: int = 0
     events: int = 0
     files: list[str] = field(default_factory=list)
@@ -60,6 +62,7 @@ def _shown(content: dict[str, Any]) -> dict[str, Any]:
         ("Rows of Bronze", ", ".join(f"{count:,} of {table}" for table, count in content["rows"].items()) or "none"),
         ("Tables whose history ended", ", ".join(content["tables"]) or "none"),
         ("Releases dropped", ", ".join(map(str, content["releases"])) or "none"),
+        ("Holds ended with them", ", ".join(content["holds"]) or "none"),
         ("Files of tables removed", f"{removed['files']:,}, {removed['bytes'] / 1e6:,.1f} MB"),
         ("Other files rewritten or removed", f"{len(content['files']):,}"),
         ("Lines in quarantine deleted", f"{content['lines']:,}"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medallion.counts import counted
+from medallion.errors import UsageError
 from medallion.ingest.erase_rows import find_rows
 from medallion.ingest.erased_subjects import parse_subjects
 from medallion.inspect.person_search import Person, every_file, where_found
@@ -12,9 +13,10 @@ from medallion.inspect.personal_columns import subject_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.model.registry import Registry
 from medallion.model.table import Table
+from medallion.ops.holds import held_releases
 from medallion.pipeline.erase_history import releases_naming
 from medallion.pipeline.erase_plan import Plan
-from medallion.pipeline.erase_search import search
+from medallion.pipeline.erase_search import Finds, search
 from medallion.storage.delta_writes import rows_having
 from medallion.storage.files import Place, in_bucket
 from medallion.storage.lake import Lake
@@ -24,12 +26,13 @@ from medallion.storage.lake import Lake
 class Forecast:
     """What would be done.
 
-    rows: rows about the persons, by table. releases: the releases that would be dropped. files, bytes: to be rewritten
-    or removed. outside: files of the source.
+    rows: rows about the persons, by table. releases: the releases that would be dropped. held: the names under which
+    some of them are held. files, bytes: to be rewritten or removed. outside: files of the source.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     releases: list[int] = field(default_factory=list)
+    held: dict[int, list[str]] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
     outside: list[str] = field(default_factory=list)
@@ -40,6 +43,8 @@ class Forecast:
         if not self.rows:
             yield "no table has a row about them"
         yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"
+        for number, names in self.held.items():
+            yield f"release {number} is held as {' and '.join(names)}: only --force drops it"
         yield f"files with them: {self.files:,}, {self.bytes / 1e6:,.1f} MB"
         yield from (f"not reached, the source's own: {file}" for file in self.outside)
 
@@ -51,16 +56,38 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     person_rows = find_rows(lake, tables, known)
     plan = plan.with_found(person_rows.texts, person_rows.keys)
     finds = search(lake, tables, plan)
-    by_folder = {str(lake.folder(table.name)): table.name for table in tables}
-    tainted = [by_folder[folder] for folder in finds.tables if folder in by_folder]
+    dropped = _dropped(lake, tables, finds)
     places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
     return Forecast(
         {name: count for name, count in (person_rows.rows | _computed_rows(lake, tables, known)).items() if count},
-        releases_naming(lake, tainted),
+        dropped,
+        {number: names for number, names in held_releases(lake).items() if number in dropped},
         len(places),
         sum(place.stat().st_size for place in places),
         [*_at_source(source, plan.person)],
     )
+
+
+def require_none_held(lake: Lake, tables: Registry, plan: Plan) -> None:
+    """Raise UsageError if a release that the erasure would drop is held by name."""
+    held = held_releases(lake)
+    if not held:
+        return
+    person_rows = find_rows(lake, tables, plan.subjects)
+    finds = search(lake, tables, plan.with_found(person_rows.texts, person_rows.keys))
+    for number in _dropped(lake, tables, finds):
+        if number in held:
+            name, *_ = held[number]
+            raise UsageError(
+                f"nothing is erased: release {number} is held as {name} and has rows about them: run medallion release"
+                f" unhold {name}, or give --force, which drops it"
+            )
+
+
+def _dropped(lake: Lake, tables: Registry, finds: Finds) -> list[int]:
+    """Return the releases that name a table in which persons are found."""
+    by_folder = {str(lake.folder(table.name)): table.name for table in tables}
+    return releases_naming(lake, [by_folder[folder] for folder in finds.tables if folder in by_folder])
 
 
 def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dict[str, int]:

@@ -63,10 +63,10 @@ def read_plan(lake: Lake) -> Plan | None:
     return files.read_record(_place(lake), parse, "remove it, and erase the same persons again")
 
 
-def require_no_erasure(lake: Lake) -> None:
-    """Raise HourOutOfOrder while an erasure that was cut short is not finished."""
+def require_no_erasure(lake: Lake, so: str = "hours must wait") -> None:
+    """Raise HourOutOfOrder, which begins with ``so``, while an erasure that was cut short is not finished."""
     if (plan := read_plan(lake)) is not None:
-        raise HourOutOfOrder(f"hours must wait: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
+        raise HourOutOfOrder(f"{so}: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
 
 
 def write_plan(lake: Lake, plan: Plan) -> None:

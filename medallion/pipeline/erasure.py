@@ -20,6 +20,7 @@ from medallion.inspect.catalog import write_duckdb_catalog
 from medallion.inspect.person_search import is_below
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.ops import releases
+from medallion.ops.holds import end_holds
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_certificate import Erased, write_certificate
@@ -32,6 +33,7 @@ from medallion.pipeline.erase_files import (
     remove_kept_state,
     remove_reports,
 )
+from medallion.pipeline.erase_forecast import require_none_held
 from medallion.pipeline.erase_history import (
     cut_history,
     drop_releases,
@@ -47,7 +49,9 @@ from medallion.pipeline.steps import refresh_onward
 from medallion.storage import files
 
 
-def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[str] = ()) -> tuple[Outcome, Erased]:
+def erase(
+    run: Run, driver: Driver, subjects: Sequence[str], values: Collection[str] = (), *, force: bool = False
+) -> tuple[Outcome, Erased]:
     """Erase persons from the lake, and record them so that their rows are not loaded again.
 
     Args:
@@ -55,13 +59,14 @@ def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[
         driver: The state that its steps share.
         subjects: The persons as texts, which messages never show; empty to finish an erasure that was cut short.
         values: Further texts that identify only them, such as an address.
+        force: Drop releases that are held by name, too.
 
     Returns:
         How it ended, and what was done. Persons of whom nothing is found are recorded too.
 
     Raises:
-        UsageError: No feed declares a subject, a text cannot be a subject, the newest hour is red, or hours are being
-            restated; nothing was changed.
+        UsageError: No feed declares a subject, a text cannot be a subject, the newest hour is red, hours are being
+            restated, or a release that would be dropped is held; nothing was changed.
     """
     known = parse_subjects(driver.tables, subjects) if subjects else []
     with driver.writing(run, "erase"):
@@ -77,6 +82,8 @@ def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[
         names = names_of_subjects(driver.tables)
         began, texts = datetime.now(UTC).isoformat(timespec="seconds"), tuple(sorted(values))
         plan = Plan(f"{began[:19].replace(':', '')}-{uuid4().hex[:6]}", began, tuple(known), names, texts)
+        if not force:
+            require_none_held(driver.lake, driver.tables, plan)
         write_plan(driver.lake, plan)
         return _carry_out(run, driver, plan)
 
@@ -186,6 +193,9 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
         done.release_id = publish_sealed(driver, run, sealed).release_id
         done.releases = [number for number in releases_naming(lake, tainted) if number != done.release_id]
         drop_releases(lake, done.releases)
+        for hold in end_holds(lake, done.releases):
+            driver.report(f"release {hold.release_id}, which was held as {hold.name}, is gone")
+            done.holds.append(hold.name)
         _move_catalogs(driver)
         for name in sealed:
             if name in tainted:

@@ -19,6 +19,7 @@ from medallion.ingest.unpublished import find_red
 from medallion.model.methods import ByKey
 from medallion.model.table import Table
 from medallion.ops import releases
+from medallion.ops.holds import held_releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.commits import files_by_key
@@ -48,8 +49,8 @@ _LOG_DAYS = 30  # Delta's own default: younger log entries are never removed
 class Retention:
     """How long things are kept.
 
-    hours: for old versions of tables, and the releases that name them; the newest two releases are always kept. days:
-    for events, validation reports and landed change files.
+    hours: for old versions of tables, and the releases that name them; the newest two releases are always kept, and
+    those that are held by name. days: for events, validation reports and landed change files.
     """
 
     hours: int = KEEP_HOURS
@@ -113,13 +114,15 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
     """Delete releases that are too old, and return the others."""
-    since = datetime.now(UTC) - timedelta(hours=keep.hours)
-    retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
+    since, held = datetime.now(UTC) - timedelta(hours=keep.hours), held_releases(lake)
+    newest = {release.release_id for release in published[-2:]}
+    retained = [r for r in published if r.published_at >= since or r.release_id in newest | held.keys()]
     if len(retained) < len(published):
         delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
         _require_own(lake, "releases", lake.releases, delta)
-        delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties(upon=delta))
+        gone = sorted({r.release_id for r in published} - {r.release_id for r in retained})
+        delta.delete(f"release_id IN ({', '.join(map(str, gone))})", commit_properties=properties(upon=delta))
     return retained
 
 

@@ -20,8 +20,10 @@ from medallion.model.registry import Registry
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops import releases
 from medallion.ops.check_records import Failure, read_check_record, write_check_record
+from medallion.ops.holds import add_hold, read_holds
 from medallion.pipeline import erasure, steps
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_forecast import forecast
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
 from tests.shop import build
@@ -80,9 +82,9 @@ def filled(made: Shop) -> Shop:
     return made
 
 
-def erase(shop: Shop, *subjects: str, values: tuple[str, ...] = ()) -> erasure.Erased:
+def erase(shop: Shop, *subjects: str, values: tuple[str, ...] = (), force: bool = False) -> erasure.Erased:
     run = Run(shop.settings, None, "erase", strategy="full")
-    return erasure.erase(run, shop.driver(), subjects, values)[1]
+    return erasure.erase(run, shop.driver(), subjects, values, force=force)[1]
 
 
 def read_by_hand(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -145,6 +147,20 @@ def test_newest_release_can_be_read_and_earlier_ones_are_dropped(shop: Shop) -> 
         version = left.version_of(name)
         assert version is not None
         DeltaTable(str(shop.lake.folder(name)), version=version.version).to_pyarrow_table()
+
+
+def test_release_that_is_held_is_dropped_by_force_alone(shop: Shop) -> None:
+    add_hold(shop.lake, "audit", releases.read_all(shop.lake)[0].release_id)
+    before = read_plan(shop.lake), [release.release_id for release in releases.read_all(shop.lake)]
+    with pytest.raises(UsageError, match="nothing is erased: release 1 is held as audit and has rows about them"):
+        erase(shop, "42")
+    assert before == (read_plan(shop.lake), [release.release_id for release in releases.read_all(shop.lake)])
+    erase(shop, "77")  # of whom no release has a row
+    assert "release 1 is held as audit: only --force drops it" in [
+        *forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()
+    ]
+    done = erase(shop, "42", force=True)
+    assert (done.holds, read_holds(shop.lake), traces(shop)) == (["audit"], [], [])
 
 
 def test_untouched_table_keeps_its_history(shop: Shop) -> None:

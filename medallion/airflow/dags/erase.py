@@ -38,6 +38,12 @@ def erase(project: Project | None = None, *, pool: str = POOL) -> DAG:
             title="Strategy",
             description="How the tables above Bronze follow.",
         ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Drop releases with their rows even if they are held by name.",
+        ),
         "dry_run": Param(False, type="boolean", title="Dry run", description="Say what would go, and change nothing."),
     }
     with dag_of(project, "erase", pool=pool, doc_md=__doc__, schedule=None, params=params) as dag:
