@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
 from medallion.ingest.decode import decode_file
-from medallion.ingest.put_together import land_files
+from medallion.ingest.parts import Parts
+from medallion.ingest.put_together import Reading, land_files
 from medallion.ingest.source import FolderSource
 from medallion.ingest.sources import columns_in_hours
 from medallion.model.delivery import USUAL, Delivery, Layout
@@ -129,8 +130,8 @@ def _cost(form: str, source: Path, feeds: list[Feed], hours: int) -> DecodingCos
         started = time.process_time()
         for feed, file in files:
             name = file.relative_to(source).as_posix()
-            parts = land_files(FolderSource(str(source)), [name], landed, columns_in_hours(feed)).parts
-            records += decode_file(landed, feed, file.stem, decoded, None, parts).records
+            parts = land_files(FolderSource(str(source)), [name], landed, Reading(columns_in_hours(feed))).parts
+            records += decode_file(landed, feed, file.stem, decoded, None, Parts(parts)).records
         seconds = time.process_time() - started
     return DecodingCost(form, records, seconds / max(1, records) * 1e6)
 

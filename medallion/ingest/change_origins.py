@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
 from medallion.ingest.hour_files import landed_file, source_path
+from medallion.ingest.landed_before import landed_before
 from medallion.ingest.ledger import Manifest, read_manifest_if_whole
+from medallion.ingest.parts import Parts
 from medallion.ingest.quarantine import read_corrections
 from medallion.model.registry import Registry
 from medallion.model.table import ChangeLog, Feed, Table
@@ -88,7 +90,8 @@ class ChangeOrigins:
                 with TemporaryDirectory(prefix="origins-") as folder, suppress(MedallionError, OSError):
                     target = Path(folder, "changes.parquet")
                     corrections = read_corrections(self._lake, feed, self._hour, landed)
-                    decoded = decode_file(file, feed, self._hour, target, corrections, landed.parts)
+                    parts = Parts(landed.parts, landed_before(self._lake, feed, self._hour, landed.parts))
+                    decoded = decode_file(file, feed, self._hour, target, corrections, parts)
                     self._decoded[feed.name] = decoded
                     self._changes[feed.name] = pq.read_table(target)
         return self._changes[feed.name]

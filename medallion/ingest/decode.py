@@ -5,7 +5,7 @@ in rows and bytes, so memory does not grow with the file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.change_lines import MAX_LINE, has_hole, read_lines
 from medallion.ingest.json_lines import is_json
 from medallion.ingest.moved_rows import MovedRows
-from medallion.ingest.parts import Part, Parts
+from medallion.ingest.parts import Parts
 from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.repeated_records import find_repeated
@@ -38,7 +38,7 @@ class Decoded:
     """The content of one landed file: line counts, rejected lines, and differences from the declared columns.
 
     lines: lines that are not blank. records: lines that are records of the format, whether their rows fit or not.
-    repeated: records that an earlier file of their partition has too, at the same offset; they are skipped. changes:
+    repeated: records that an earlier file of their partition has too; they are skipped. changes:
     decoded changes. rejected: (line number, reason, text of the line). recordless: the first rejected line from a file
     of the source without any record, if other files of the hour have some. unknown: undeclared columns, which are not
     loaded, with the number of changes that have them; names are escaped and cut to 80 characters. more_unknown: whether
@@ -84,7 +84,7 @@ def decode_file(
     hour: str,
     target: Place,
     corrected: Mapping[int, str] | None = None,
-    parts: Sequence[Part] = (),
+    parts: Parts | None = None,
 ) -> Decoded:
     """Decode the landed file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``.
 
@@ -103,7 +103,7 @@ def decode_file(
         MedallionError: The file was cut off in the middle of a line, a part of it was never written, it has too many
             bytes of bad lines, or a record can neither be applied nor left out; nothing of it can be trusted then.
     """
-    decoding, schema, inserts = _Decoding(path, feed, hour, Parts(parts)), change_schema(feed), 0
+    decoding, schema, inserts = _Decoding(path, feed, hour, parts or Parts()), change_schema(feed), 0
     result = decoding.result
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)

@@ -54,16 +54,20 @@ class ErasedLines:
         The parts in the result describe the files as they came from the source, so that a later change of these is
         still noticed.
         """
-        if topic not in self.feeds or not self.known.digests:
-            return landed
-        cleaner = LineCleaner.of(self.feeds[topic], self.known, self.hour)
-        cleaned = clean_file(place, cleaner)
+        cleaned = self.in_file(topic, place)
         if not cleaned.dropped and not cleaned.blanked:
             return landed
-        self.counts[topic, "dropped"] += cleaned.dropped
-        self.counts[topic, "blanked"] += cleaned.blanked
         parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, cleaned.lines),)
         return replace(facts_of(place), parts=parts)
+
+    def in_file(self, topic: str, place: Place) -> "Cleaned":
+        """Rewrite a file of lines of ``topic``, if it has lines of erased persons, and count these."""
+        if topic not in self.feeds or not self.known.digests:
+            return Cleaned()
+        cleaned = clean_file(place, LineCleaner.of(self.feeds[topic], self.known, self.hour))
+        self.counts[topic, "dropped"] += cleaned.dropped
+        self.counts[topic, "blanked"] += cleaned.blanked
+        return cleaned
 
     def describe(self) -> str:
         """Describe what was done; empty if there was nothing to do."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from medallion.errors import MedallionError, advice
 from medallion.ingest import quarantine
@@ -9,10 +10,12 @@ from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.delta_source import require_all_commits
 from medallion.ingest.erased_lines import ErasedLines, without_erased
 from medallion.ingest.hour_files import decoded_file, landed_file
+from medallion.ingest.landed_before import landed_before
 from medallion.ingest.ledger import Manifest, known_manifest, landed_hours, read_manifest, write_manifest
 from medallion.ingest.listing import Listing
 from medallion.ingest.partial_updates import complete_updates
-from medallion.ingest.put_together import is_plain, land_beside, land_files, same_files
+from medallion.ingest.parts import Parts
+from medallion.ingest.put_together import Reading, is_plain, land_beside, land_files, same_files
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.source import Landed, Source, copy_file
 from medallion.ingest.sources import columns_in_hours, reader_of
@@ -81,12 +84,14 @@ def copy_change_files(
     copied: dict[str, Landed] = {}
     for topic, own in names.items():
         place = landed_file(lake, topic, hour)
+        forget = partial(to_land.forget.in_file, topic) if to_land.forget is not None else None
+        reading = Reading(columns.get(topic, ANY), forget)
         if kept.get(topic):
-            copied[topic] = land_beside(source, own, place, known[topic], kept[topic], columns.get(topic, ANY))
+            copied[topic] = land_beside(source, own, place, known[topic], kept[topic], reading)
         elif topic not in several and is_plain(own[0]):  # the layout gives its name, so parts need not record it
             copied[topic] = copy_file(source, own[0], place)
         else:
-            copied[topic] = land_files(source, own, place, columns.get(topic, ANY))
+            copied[topic] = land_files(source, own, place, reading)
         if to_land.forget is not None:
             copied[topic] = to_land.forget.in_landed(topic, place, copied[topic], own)
     manifest = Manifest(hour, source.root, copied | retained)
@@ -145,7 +150,8 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         path, landed = landed_file(lake, feed.topic, hour), manifest.files[feed.topic]
         require_as_landed(lake, feed.topic, hour, landed)
         lines = without_erased(lake, feed, hour, quarantine.read_corrections(lake, feed, hour, landed))
-        result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
+        parts = Parts(landed.parts, landed_before(lake, feed, hour, landed.parts))
+        result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, parts)
         complete_updates(lake, feed, hour, result, lines)
         require_few_bad_lines(feed, hour, path, result, max_bad_lines)
         decoded[feed.name] = result

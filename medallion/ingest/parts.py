@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from medallion.storage.files import Place
+
 _KAFKA = re.compile(
     r"(?:.*/)?([^/]*)\+(\d{1,9})\+(\d{1,19})\.[^/+]*", re.DOTALL
 )  # <topic>+<partition>+<first offset>.<extension>
@@ -38,12 +40,20 @@ class Part:
         """The offset of the first record, if the name of the file has one."""
         return None if (place := _kafka_place(self.name)) is None else place[2]
 
+    @property
+    def stream(self) -> tuple[str, int] | None:
+        """The topic and partition of the file, if its name has them."""
+        return None if (place := _kafka_place(self.name)) is None else place[:2]
+
 
 class Parts:
-    """The parts of a landed file, in order."""
+    """The parts of a landed file, in order.
 
-    def __init__(self, parts: Sequence[Part] = ()) -> None:
-        self._parts = tuple(parts)
+    of_hours_before: what landed for hours before and may have some of its records, in the order of hours.
+    """
+
+    def __init__(self, parts: Sequence[Part] = (), of_hours_before: "Sequence[LandedParts]" = ()) -> None:
+        self._parts, self.of_hours_before = tuple(parts), tuple(of_hours_before)
         self._ends = [*accumulate(part.lines for part in parts)]
 
     def __len__(self) -> int:
@@ -80,8 +90,11 @@ class Parts:
         Records of one stream are in order.
         """
         known: dict[object, int] = {}
-        keys = [part.name if part.topic is None else (part.topic, part.partition) for part in self._parts]
+        keys = [part.stream or part.name for part in self._parts]
         return [known.setdefault(key, len(known)) for key in keys]
+
+
+LandedParts = tuple[Place, Parts]  # a landed file, and the files that it was put together from
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

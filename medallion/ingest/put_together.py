@@ -6,9 +6,9 @@ Records are not interpreted here: they stay as they came, so that the hour can b
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -40,10 +40,25 @@ _CHUNK = 1 << 20
 _MAX_UNPACKED = 64 << 30  # most bytes of one unpacked file: a packed file may expand without limit
 
 
-def land_files(source: Source, names: Sequence[str], target: Place, columns: Columns = ANY) -> Landed:
+@dataclass(frozen=True)
+class Reading:
+    """How files become the lines of one landed file.
+
+    columns: what is known of the columns of CSV and Parquet files. forget: removes lines about erased persons from a
+    file, before records are compared: a part that landed before has none of them any more.
+    """
+
+    columns: Columns = ANY
+    forget: Callable[[Path], object] | None = None
+
+
+AS_IT_IS = Reading()
+
+
+def land_files(source: Source, names: Sequence[str], target: Place, reading: Reading = AS_IT_IS) -> Landed:
     """Copy the files ``names``, in this order, to one landed file, whole or not at all.
 
-    A single plain file is copied as it is. columns: what is known of the columns of CSV and Parquet files.
+    A single plain file is copied as it is. reading: how files become lines.
 
     Raises MedallionError if a file does not arrive whole, cannot be unpacked, or ends in the middle of a record, and if
     two files have different records at the same offset of a partition.
@@ -51,22 +66,27 @@ def land_files(source: Source, names: Sequence[str], target: Place, columns: Col
     if len(names) == 1 and is_plain(names[0]):
         copied = copy_file(source, names[0], target)
         return replace(copied, parts=(Part(names[0], copied.bytes, copied.sha256, _count_lines(target)),))
-    return _put_together(source, names, target, {}, columns)
+    return _put_together(source, names, target, {}, reading)
 
 
 def land_beside(
-    source: Source, names: Sequence[str], target: Place, former: Landed, kept: Mapping[str, Part], columns: Columns
+    source: Source,
+    names: Sequence[str],
+    target: Place,
+    former: Landed,
+    kept: Mapping[str, Part],
+    reading: Reading,
 ) -> Landed:
     """Do the same as ``land_files``, but keep some parts of the existing ``target``, which ``former`` describes.
 
-    kept: the parts to keep, by name. columns: as for ``land_files``.
+    kept: the parts to keep, by name. reading: as for ``land_files``.
     """
     if kept.keys() == {part.name for part in former.parts} >= {*names}:
         return former
     with TemporaryDirectory(prefix="medallion-") as folder:
         copies = copy_parts(target, former.parts, kept, Path(folder))
         lines = {name: (part, copies[name]) for name, part in kept.items()}
-        return _put_together(source, in_order({*names, *kept}), target, lines, columns)
+        return _put_together(source, in_order({*names, *kept}), target, lines, reading)
 
 
 def _put_together(
@@ -74,7 +94,7 @@ def _put_together(
     names: Sequence[str],
     target: Place,
     kept: Mapping[str, tuple[Part, Path]],
-    columns: Columns,
+    reading: Reading,
 ) -> Landed:
     hour = f"an hour at {source.root}"
     require_one_kind(names, hour, "nothing of it was landed; move those of one kind elsewhere, then run the hour again")
@@ -90,8 +110,10 @@ def _put_together(
                     continue
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
-                lines = _append(source, name, copied, out, columns)
+                lines = _append(source, name, copied, out, reading.columns)
                 parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
+        if reading.forget is not None:
+            reading.forget(together)
         require_same_records(together, Parts(parts))
         with together.open("rb") as stream:
             landed = digest(stream)

@@ -1,4 +1,4 @@
-"""Find records of a partition that arrived twice: one file begins at an offset that another one contains.
+"""Find records of a partition that arrived twice: a file begins at an offset that an earlier one contains.
 
 A restarted sink delivers some records again, in files that are cut elsewhere. The name of a file has only the offset of
 its first record, and the sink may have left out records, such as those without content. So the n-th record has at least
@@ -61,6 +61,19 @@ class _Records:
         common = min(len(self) - place, len(later))
         return self.digests[place : place + common] == later.digests[:common]
 
+    def begins(self, later: "_Records", last: int) -> Iterator[int]:
+        """Yield the places of the first record of ``later``, from ``last`` backwards."""
+        return (place for place in range(last, -1, -1) if self.digests[place] == later.digests[0])
+
+    def common_with(self, later: "_Records", last: int | None = None) -> int:
+        """Return how many of the first records of ``later`` are a part of these, which ``later`` may go on from.
+
+        last: the last place at which they can begin.
+        """
+        places = self.begins(later, len(self) - 1 if last is None else last)
+        place = next((place for place in places if self.matches(place, later)), None)
+        return 0 if place is None else min(len(self) - place, len(later))
+
 
 def require_same_records(path: Place, parts: Parts) -> None:
     """Raise MedallionError if two parts have different records at the same offset of a partition."""
@@ -74,25 +87,34 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
     them may still repeat records of the other, because records that a sink left out have offsets too. This is checked
     only if ``identifies`` accepts its first record, since other records may be equal by chance.
 
+    The parts of hours before are compared only in this second way: if hours are told by times in records, the offsets
+    of an hour are not a range of their own.
+
     Args:
         path: The landed file.
         parts: The files that it was put together from, in order.
         identifies: Whether a record differs for certain from every other one of its partition.
 
     Raises:
-        MedallionError: Two parts have different records at the same offset.
+        MedallionError: Two parts of the landed file have different records at the same offset.
     """
     repeated = RepeatedLines()
-    places = [None if part.topic is None else (part.topic, part.partition) for part in parts]
-    if len(places) - places.count(None) == len({*places} - {None}):  # the case of nearly every hour
+    places = [part.stream for part in parts]
+    if not parts.of_hours_before and len(places) - places.count(None) == len({*places} - {None}):  # nearly every hour
         return repeated
-    known: dict[object, _Records] = {}
+    earlier, known = dict[object, _Records](), dict[object, _Records]()
+    for landed, its_parts in parts.of_hours_before:
+        for place, _, records in _records_of(landed, its_parts):
+            before = earlier.setdefault(place, _Records())
+            before.extend(records, before.common_with(records) if identifies(records.first) else 0)
     for place, part, records in _records_of(path, parts):
         before = known.setdefault(place, _Records())
         common = _common(before, records, (parts, part), identifies)
+        before.extend(records, common)
+        if place in earlier and identifies(records.first):
+            common = max(common, earlier[place].common_with(records))
         if common:
             repeated.add(records.lines[0], records.lines[common - 1])
-        before.extend(records, common)
     return repeated
 
 
@@ -103,8 +125,8 @@ def _records_of(path: Place, parts: Parts) -> Iterator[tuple[object, Part, _Reco
 
     def finished() -> Iterator[tuple[object, Part, _Records]]:
         part = every[index]
-        if records and part.topic is not None:
-            yield (part.topic, part.partition), part, records
+        if records and part.stream is not None:
+            yield part.stream, part, records
 
     for number, raw, _ in read_lines(path):
         while index < last and parts.index(number) > index:
@@ -125,20 +147,15 @@ def _common(before: _Records, later: _Records, about: tuple[Parts, Part], identi
     if not before or not (overlaps or identifies(later.first)):
         return 0
     near = bisect_right(before.offsets, offset) - 1  # later records have a higher offset for certain
-    begins = (place for place in range(near, -1, -1) if before.digests[place] == later.digests[0])
-    nearest = next(begins, None)
-    place = nearest
-    while place is not None and not before.matches(place, later):
-        place = next(begins, None)
-    if place is not None:
-        return min(len(before) - place, len(later))
-    if overlaps:
-        raise _conflict(before, later, near if nearest is None else nearest, about)
-    return 0
+    common = before.common_with(later, near)
+    if overlaps and not common:
+        raise _conflict(before, later, near, about)
+    return common
 
 
-def _conflict(before: _Records, later: _Records, place: int, about: tuple[Parts, Part]) -> MedallionError:
+def _conflict(before: _Records, later: _Records, near: int, about: tuple[Parts, Part]) -> MedallionError:
     parts, part = about
+    place = next(before.begins(later, near), near)
     pairs = zip(before.digests[place:], later.digests, strict=False)
     differing = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
     one, other = (parts.place(lines[at]) for lines, at in ((before.lines, place + differing), (later.lines, differing)))

@@ -19,7 +19,8 @@ from medallion.errors import MedallionError, one_line
 from medallion.hours import format_hour
 from medallion.ingest.change_names import name_once_whole
 from medallion.ingest.decode import decode_file
-from medallion.ingest.put_together import land_files
+from medallion.ingest.parts import Parts
+from medallion.ingest.put_together import Reading, land_files
 from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
 from medallion.ingest.snapshot_copy import copy_snapshot
 from medallion.ingest.source import Advance, FolderSource, Source, copy_file, no_progress
@@ -272,9 +273,9 @@ def _rows_of_csv(
     Raises MedallionError for the first row that does not fit.
     """
     landed, changes = folder / "rows.json", folder / "rows.parquet"
-    parts = land_files(source, [name], landed, Columns(keys=feed.keys)).parts
+    parts = land_files(source, [name], landed, Reading(Columns(keys=feed.keys))).parts
     any_time = replace(feed, event_time=())  # rows with an event time too late are quarantined when they are loaded
-    decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
+    decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, Parts(parts))
     for line, reason, _ in decoded.rejected:
         raise MedallionError.quoting(f"{decoded.parts.place(line)} of {source.root} does not fit", f": {reason}")
     if decoded.changes:

@@ -12,7 +12,8 @@ from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
 from medallion.ingest.hour_files import source_path
 from medallion.ingest.landing import drift, require_few_bad_lines
 from medallion.ingest.listing import Listing, change_files
-from medallion.ingest.put_together import land_files
+from medallion.ingest.parts import Parts
+from medallion.ingest.put_together import Reading, land_files
 from medallion.ingest.snapshot_source import describe_snapshot
 from medallion.ingest.source import Source
 from medallion.ingest.sources import columns_in_hours
@@ -120,9 +121,10 @@ def _check_feed(
     with TemporaryDirectory(prefix="medallion-") as folder:
         landed_at = Path(folder, f"{wanted}.json")
         try:
-            landed = land_files(source, names, landed_at, columns_in_hours(feed))
-            decoded = decode_file(landed_at, feed, wanted, Path(folder, "changes.parquet"), None, landed.parts)
-            found = _with_hour(found, feed, decoded, Path(folder, "changes.parquet"))
+            landed = land_files(source, names, landed_at, Reading(columns_in_hours(feed)))
+            changes = Path(folder, "changes.parquet")
+            decoded = decode_file(landed_at, feed, wanted, changes, None, Parts(landed.parts))
+            found = _with_hour(found, feed, decoded, changes)
             require_few_bad_lines(feed, wanted, landed_at, decoded, max_bad_lines)
         except MedallionError as error:
             shown = names[0] if len(names) == 1 else source_path(feed, wanted)

@@ -8,7 +8,8 @@ import pytest
 from bench.source_formats import decoding_costs, describe_costs, project_in_format, source_in_format
 from demo.generate import generate
 from medallion.ingest.decode import DELETED, decode_file
-from medallion.ingest.put_together import land_files
+from medallion.ingest.parts import Parts
+from medallion.ingest.put_together import Reading, land_files
 from medallion.ingest.source import FolderSource
 from medallion.ingest.sources import columns_in_hours
 from medallion.model.table import Feed
@@ -18,8 +19,8 @@ from medallion.project import find_project
 def last_images(source: Path, feed: Feed, hour: str, folder: Path) -> dict[object, object]:
     """The rows that an hour leaves, by key; None for one that is deleted."""
     name = feed.delivery.layout.path(feed.topic, hour)
-    parts = land_files(FolderSource(str(source)), [name], folder / "landed.json", columns_in_hours(feed)).parts
-    decoded = decode_file(folder / "landed.json", feed, hour, folder / "decoded.parquet", None, parts)
+    parts = land_files(FolderSource(str(source)), [name], folder / "landed.json", Reading(columns_in_hours(feed))).parts
+    decoded = decode_file(folder / "landed.json", feed, hour, folder / "decoded.parquet", None, Parts(parts))
     assert decoded.rejected == []
     rows = {}
     for row in pq.read_table(folder / "decoded.parquet").to_pylist():

@@ -14,7 +14,7 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import Decoded, decode_file, why_unfit
-from medallion.ingest.parts import Part
+from medallion.ingest.parts import Part, Parts
 from medallion.ingest.quarantine import read_rejected
 from medallion.model.delivery import Delivery, Layout
 from medallion.model.table import Feed
@@ -400,7 +400,7 @@ def last_names(tmp_path: Path, *streams: tuple[str, list[Any]]) -> tuple[Decoded
     text, parts = parts_of(*streams)
     path = tmp_path / "x.json"
     path.write_text(text)
-    result = decode_file(path, CUSTOMERS, H0, tmp_path / "decoded.parquet", None, parts)
+    result = decode_file(path, CUSTOMERS, H0, tmp_path / "decoded.parquet", None, Parts(parts))
     changes = pq.read_table(tmp_path / "decoded.parquet").to_pylist()
     assert len({change["_line"] for change in changes}) == len(changes)
     return result, {c["id"]: c["first_name"] for c in sorted(changes, key=lambda change: change["_line"])}

@@ -17,6 +17,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import parse_hour
 from medallion.ingest.delta_source import commit_lines
 from medallion.ingest.listing import change_files
+from medallion.ingest.parts import Parts
 from medallion.ingest.snapshot_source import describe_snapshot, open_snapshot
 from medallion.ingest.source import FolderSource
 from medallion.model.delivery import Delivery, Layout
@@ -378,7 +379,7 @@ def test_values_of_each_type_and_partitions_lose_nothing(tmp_path: Path) -> None
 
     source = FolderSource(str(tmp_path / "source"))
     landed = land_files(source, [f"tables/things/_delta_log/{1:020}.json"], tmp_path / "landed.json")
-    result = decode_file(tmp_path / "landed.json", feed, H0, tmp_path / "decoded.parquet", None, landed.parts)
+    result = decode_file(tmp_path / "landed.json", feed, H0, tmp_path / "decoded.parquet", None, Parts(landed.parts))
     assert result.rejected == []
     (change,) = pq.read_table(tmp_path / "decoded.parquet").to_pylist()
     assert {name: value for name, value in change.items() if not name.startswith("_")} == row

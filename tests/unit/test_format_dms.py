@@ -14,7 +14,7 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.hour_files import landed_file
-from medallion.ingest.parts import Part
+from medallion.ingest.parts import Part, Parts
 from medallion.ingest.put_together import land_files
 from medallion.ingest.quarantine import read_rejected
 from medallion.ingest.snapshot_source import describe_snapshot, open_snapshot
@@ -58,7 +58,7 @@ def decoded(tmp_path: Path, feed: Feed, name: str, content: bytes) -> tuple[Deco
     path.write_bytes(content)
     landed = tmp_path / f"{H0}.json"
     parts: tuple[Part, ...] = land_files(FolderSource(str(tmp_path / "source")), [name], landed).parts
-    result = decode_file(landed, feed, H0, tmp_path / "decoded.parquet", None, parts)
+    result = decode_file(landed, feed, H0, tmp_path / "decoded.parquet", None, Parts(parts))
     return result, pq.read_table(tmp_path / "decoded.parquet").to_pylist()
 
 

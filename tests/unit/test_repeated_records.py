@@ -1,6 +1,7 @@
 """Records that a sink delivered twice: of each partition every record is taken once, in the order of offsets."""
 
 import random
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.parts import Parts
 from medallion.ingest.quarantine import read_rejected
 from medallion.model.delivery import Layout
 from medallion.ops import event_log
-from tests.unit.small_lake import H0, ORDERS, TABLES, Shop, load, without_spark
+from medallion.pipeline import erasure
+from medallion.pipeline.run import Run
+from tests.shop import build
+from tests.unit.small_lake import H0, H1, H2, ORDERS, TABLES, Shop, load, without_spark
 from tests.unit.test_format_debezium import CUSTOMERS, change, event, named, parts_of, put
 from tests.unit.test_layouts import KAFKA, delivered, kafka
 
@@ -24,7 +29,7 @@ def decode(tmp_path: Path, *files: tuple[str, list[Any]]) -> tuple[Decoded, list
     """Decode these files, put together in their order; the changes as id, name, deleted."""
     text, parts = parts_of(*files)
     (tmp_path / "x.json").write_text(text)
-    result = decode_file(tmp_path / "x.json", CUSTOMERS, H0, tmp_path / "decoded.parquet", None, parts)
+    result = decode_file(tmp_path / "x.json", CUSTOMERS, H0, tmp_path / "decoded.parquet", None, Parts(parts))
     changes = sorted(pq.read_table(tmp_path / "decoded.parquet").to_pylist(), key=lambda change: change["_line"])
     return result, [(change["id"], change["first_name"], change["_deleted"]) for change in changes]
 
@@ -142,6 +147,86 @@ def test_other_record_at_the_same_offset_refuses_the_hour_and_names_both_files(s
     (shop.root / "source" / second).unlink()
     shop.refresh(H0)
     assert shop.published() == {1: "third"}
+
+
+def test_record_that_is_delivered_again_in_the_folder_of_the_next_hour_is_skipped(shop: Shop) -> None:
+    put(shop, H0, 0, 0, change("c", 1, "first", 1), change("u", 1, "second", 2), change("u", 1, "third", 3))
+    put(shop, H0, 0, 1, change("u", 1, "second", 2))  # which came twice before
+    shop.refresh(H0)
+    put(shop, H1, 0, 1, change("u", 1, "second", 2))
+    put(shop, H1, 1, 0, change("c", 2, "other", 4))
+    shop.refresh(H1)
+    assert shop.published() == {1: "third", 2: "other"}
+    shop.restate(H1)
+    assert shop.published() == {1: "third", 2: "other"}
+
+
+def test_file_that_goes_on_from_what_it_delivers_again_is_applied_from_there(shop: Shop) -> None:
+    put(shop, H0, 0, 0, change("c", 1, "first", 1))
+    shop.refresh(H0)
+    put(
+        shop,
+        H1,
+        0,
+        1,
+        change("u", 1, "second", 2),
+        change("u", 1, "third", 3),
+        change("d", 1, None, 4),
+        change("c", 2, "b", 5),
+    )
+    shop.refresh(H1)
+    put(shop, H2, 0, 0, change("c", 1, "first", 1), change("u", 1, "second", 2), change("u", 1, "third", 3))
+    put(
+        shop,
+        H2,
+        0,
+        2,
+        change("u", 1, "third", 3),
+        change("d", 1, None, 4),
+        change("c", 2, "b", 5),
+        change("c", 1, "again", 6),
+    )
+    shop.refresh(H2)
+    (whole,) = [row for row in event_log.read(shop.lake, event_type="apply", hour=H2) if row.table_name is None]
+    assert (shop.published(), whole.details["repeated"]) == ({1: "again", 2: "b"}, 6)
+
+
+def test_hour_whose_offsets_lie_between_those_of_an_earlier_one_is_applied_whole(shop: Shop) -> None:
+    """Where hours are told by a time in the record, one that is late is in an earlier hour's file."""
+    put(shop, H0, 0, 0, change("c", 1, "a", 1), change("c", 2, "b", 2), change("u", 1, "late", 5))
+    shop.refresh(H0)
+    put(shop, H1, 0, 2, change("c", 3, "c", 3), change("c", 4, "d", 4))
+    shop.refresh(H1)
+    assert shop.published() == {1: "late", 2: "b", 3: "c", 4: "d"}
+
+
+def test_records_that_tell_no_position_are_applied_again_with_another_hour(shop: Shop) -> None:
+    row = {"op": "c", "before": None, "after": {"id": 1, "name": "a"}}
+    put(shop, H0, 0, 0, row)
+    shop.refresh(H0)
+    put(shop, H1, 0, 0, row, {"op": "u", "before": None, "after": {"id": 1, "name": "b"}})
+    shop.refresh(H1)
+    assert shop.published() == {1: "b"}
+
+
+def test_part_that_comes_again_after_an_erasure_is_compared_without_the_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    about = {
+        name: replace(table, subject="id", personal=("name",)) if name == "bronze_orders" else table
+        for name, table in TABLES.tables.items()
+    }
+    shop = load(tmp_path, delivered(build([*about.values()]), format="debezium", layout=Layout(KAFKA)))
+    put(shop, H0, 0, 0, change("c", 1, "one", 1), change("c", 42, "gone", 2), change("u", 1, "two", 3))
+    shop.refresh(H0)
+    erasure.erase(Run(shop.settings, None, "erase", strategy="full"), shop.driver(), ["42"])
+    put(shop, H1, 0, 1, change("c", 42, "gone", 2), change("u", 1, "two", 3), change("u", 1, "three", 5))
+    put(shop, H1, 0, 2, change("u", 1, "two", 3), change("u", 1, "three", 5))
+    shop.refresh(H1)
+    put(shop, H1, 0, 0, change("c", 1, "one", 1), change("c", 42, "gone", 2))
+    shop.restate(H1)
+    assert shop.published() == {1: "three"}
 
 
 def test_records_that_came_twice_are_counted_in_the_event_of_the_hour(shop: Shop) -> None:

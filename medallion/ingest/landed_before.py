@@ -1,0 +1,44 @@
+"""Find landed files of hours before whose records the parts of an hour may repeat."""
+
+from collections.abc import Sequence
+
+from medallion.ingest.hour_files import landed_file
+from medallion.ingest.ledger import landed_hours, read_manifest_if_whole
+from medallion.ingest.parts import LandedParts, Part, Parts
+from medallion.model.table import Feed
+from medallion.storage.lake import Lake
+
+_HOURS = 2  # of the feed: what a sink delivers again after a restart, it delivered shortly before
+
+
+def landed_before(lake: Lake, feed: Feed, hour: str, parts: Sequence[Part]) -> list[LandedParts]:
+    """Return what landed for the last hours of ``feed`` before ``hour`` and may have records of ``parts``.
+
+    A restarted sink that tells hours by its clock delivers records again in the folder of another hour. A file is
+    compared if a part begins at an offset of its, and only while it is in the landing folder.
+    """
+    begins: dict[tuple[str, int], int] = {}
+    for part in parts:
+        if part.stream is not None and part.first_offset is not None:
+            begins[part.stream] = min(part.first_offset, begins.get(part.stream, part.first_offset))
+    found: list[LandedParts] = []
+    if not begins:
+        return found
+    seen = 0
+    for before in sorted((other for other in landed_hours(lake) if other < hour), reverse=True):
+        manifest = read_manifest_if_whole(lake, before)
+        if manifest is None or feed.topic not in manifest.files:
+            continue
+        former = Parts(manifest.files[feed.topic].parts)
+        place = landed_file(lake, feed.topic, before)
+        if any(_goes_on_past(part, begins) for part in former) and place.is_file():
+            found.insert(0, (place, former))
+        seen += 1
+        if seen == _HOURS:
+            break
+    return found
+
+
+def _goes_on_past(part: Part, begins: dict[tuple[str, int], int]) -> bool:
+    """Whether a part has an offset at which a later one begins, or a higher one."""
+    return part.stream in begins and (part.first_offset or 0) + part.lines > begins[part.stream]
