@@ -108,22 +108,22 @@ def hold_release(name: str, number: int | None) -> None:
       medallion release hold annual-report-2025
       medallion query --release annual-report-2025 "SELECT * FROM gold_revenue_by_region"
     """
-    from medallion.pipeline import operations
+    from medallion.pipeline import held_releases
     from medallion.pipeline.run import Run
 
     with open_driver() as driver:
-        operations.hold(Run(driver.settings, None, new_run_id("hold")), driver, name, number)
+        held_releases.hold(Run(driver.settings, None, new_run_id("hold")), driver, name, number)
 
 
 @release.command("unhold")
 @click.argument("name")
 def unhold_release(name: str) -> None:
     """No longer keep the release that is held as NAME. The next upkeep removes it if it is old."""
-    from medallion.pipeline import operations
+    from medallion.pipeline import held_releases
     from medallion.pipeline.run import Run
 
     with open_driver() as driver:
-        operations.unhold(Run(driver.settings, None, new_run_id("unhold")), driver, name)
+        held_releases.unhold(Run(driver.settings, None, new_run_id("unhold")), driver, name)
 
 
 def _names(held: Mapping[int, Sequence[str]], release: releases.Release) -> str | None:

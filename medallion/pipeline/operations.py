@@ -20,7 +20,6 @@ from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import releases
-from medallion.ops.holds import add_hold, end_hold
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
@@ -114,24 +113,6 @@ def load(run: Run, driver: Driver, advance: Advance = no_progress) -> Outcome:
         with driver.recording(run, "load") as log:
             load_snapshot(driver, run, log, advance)
         return refresh_onward(run, driver)
-
-
-def hold(run: Run, driver: Driver, name: str, number: int | None) -> Outcome:
-    """Hold a release under ``name``: release ``number``, else the newest.
-
-    Raises UsageError if there is no such release, the name is taken, or an erasure that was cut short may drop it.
-    """
-    with driver.writing(run, "hold"):
-        require_no_erasure(driver.lake, "nothing is held")
-        held = add_hold(driver.lake, name, releases.require_release(driver.lake, number).release_id)
-    return driver.report_outcome(Outcome("succeeded", f"release {held.release_id} is held as {name}", None))
-
-
-def unhold(run: Run, driver: Driver, name: str) -> Outcome:
-    """No longer hold a release under ``name``. Raises UsageError, with the known names, if none is held so."""
-    with driver.writing(run, "unhold"):
-        held = end_hold(driver.lake, name)
-    return driver.report_outcome(Outcome("succeeded", f"release {held.release_id} is no longer held as {name}", None))
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from medallion.cli.main import cli
 from medallion.errors import DamagedFile, HourOutOfOrder, UsageError
 from medallion.ops import holds, releases
-from medallion.pipeline import operations
+from medallion.pipeline import held_releases
 from medallion.pipeline.erase_plan import Plan, write_plan
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
@@ -15,11 +15,11 @@ from tests.unit.test_retention import age, readable, refresh, upkeep
 
 
 def hold(shop: Shop, name: str, number: int | None = None) -> str:
-    return operations.hold(Run(shop.settings, None, "hold"), shop.driver(), name, number).message
+    return held_releases.hold(Run(shop.settings, None, "hold"), shop.driver(), name, number).message
 
 
 def unhold(shop: Shop, name: str) -> None:
-    operations.unhold(Run(shop.settings, None, "unhold"), shop.driver(), name)
+    held_releases.unhold(Run(shop.settings, None, "unhold"), shop.driver(), name)
 
 
 def kept(shop: Shop) -> list[int]:
