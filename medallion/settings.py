@@ -59,7 +59,9 @@ def _absolute_root(scheme: str) -> AfterValidator:
 def _check_connect(text: str) -> str:
     # Spark sends its token unencrypted only to localhost, and a writer that takes over must be able to stop the server.
     if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
-        raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
+        raise ValueError(
+            "give sc://localhost: and a port, such as sc://localhost:15002: Spark sends its token to no other name"
+        )
     return text
 
 

@@ -4,6 +4,7 @@ One hour is refreshed in full, the next ones incrementally, on the same warm Spa
 first builds state, which later ones use. The summary shows them side by side, and what a month of each would cost.
 """
 
+import argparse
 import subprocess
 import sys
 import time
@@ -284,8 +285,11 @@ def say(what: str) -> None:
 
 
 if __name__ == "__main__":
+    ways = {"": main, "red": show_failed_check, "heal": recover}
+    parser = argparse.ArgumentParser(prog="python -m scripts.demo", description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("what", nargs="?", choices=[*ways], default="", help="make an hour red, or heal it  [the demo]")
     try:
-        {"red": show_failed_check, "heal": recover}.get("".join(sys.argv[1:]), main)()
+        ways[parser.parse_args().what]()
     except MedallionError as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

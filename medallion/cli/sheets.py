@@ -80,7 +80,9 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         again = "" if release.restores is None else f" (release {release.restores} again, by a roll back)"
         yield f"release {release.release_id} of {hour_or_snapshot(release.hour)}{again}, published {published}"
         applied = max((row.hour or "" for row in status.tables if not row.inputs), default="")
-        if applied > (release.hour or "") and not status.writer:
+        if status.unfinished:
+            yield status.unfinished
+        elif applied > (release.hour or "") and not status.writer:
             yield f"hour {applied} is in Bronze, and readers do not have it"
     else:
         yield "nothing published, run medallion load"

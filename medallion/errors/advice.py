@@ -74,7 +74,8 @@ def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
 def recover_red_hour(first: str, last: str) -> str:
     """Say how to publish hours whose check failed, depending on what was at fault."""
     return (
-        f"If the source was at fault, correct its files and {restate(first)}."
+        f"If the source was at fault, have it deliver corrected files (one that it withdraws is applied as it landed)"
+        f" and {restate(first)}."
         f" If a rule or the code was, correct it and {refresh(last)}"
     )
 
@@ -84,9 +85,10 @@ def land_again(hour: str) -> str:
     return f"run medallion step land --hour {hour} again (in Airflow: clear the task land_changes of its run)"
 
 
-def check_again(layer: str) -> str:
-    """Say how to check ``layer`` again."""
-    return f"medallion step check --layer {layer} (in Airflow: clear the task {layer}.check)"
+def check_again(layer: str, hour: str | None) -> str:
+    """Say how to check ``layer`` again, of an hour or of the snapshot."""
+    of_hour = f" --hour {hour}" if hour else ""
+    return f"medallion step check --layer {layer}{of_hour} (in Airflow: clear the task {layer}.check)"
 
 
 def see_status() -> str:

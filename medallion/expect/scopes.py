@@ -24,6 +24,10 @@ class Keys:
 
     columns: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("Keys names no column: name those that its rows share, or leave out by_change")
+
 
 @dataclass(frozen=True)
 class Lookup:
@@ -36,6 +40,8 @@ class Lookup:
     others: tuple[tuple[str, str, str], ...]
 
     def __post_init__(self) -> None:
+        if not self.others:
+            raise ValueError("a look-up names no table: use Rows, or leave out by_change")
         if len({table for table, *_ in self.others}) < len(self.others):
             raise ValueError("a look-up names a table twice: read it once, or leave out by_change")
 

@@ -30,11 +30,17 @@ def find_unpublished(
         lake: The lake.
         tables: Its tables.
         applied: The last hour that every Bronze table has.
-        restated: The restatement under way: its last hour is published again, earlier hours are not.
+        restated: The restatement under way: its last hour is published again. Earlier hours are not, and are red only
+            if somebody checked one on the way.
     """
-    if applied is None or releases.latest(lake) is None or (restated is not None and restated.remaining(applied)):
+    if applied is None or releases.latest(lake) is None:
         return None
-    red = read_red_hour(lake, tables.layers)
+    is_on_its_way = restated is not None and bool(restated.remaining(applied))
+    if restated is not None and is_on_its_way and not restated.rewound:
+        return None
+    red = read_red_hour(lake, tables.layers, of_current_rows=is_on_its_way)
+    if red is None and is_on_its_way:
+        return None
     if red is not None:
         return UnpublishedHour(applied, red.run_id, replace(red, hour=min(red.hour, applied), until=applied))
     if restated is None and releases.was_published(lake, applied):
@@ -43,7 +49,7 @@ def find_unpublished(
 
 
 def find_red(lake: Lake, tables: Registry, applied: str | None, restated: Restatement | None) -> RedHour | None:
-    """Return the first red hour; None if there is none, or while hours are being restated.
+    """Return the first red hour; None if there is none.
 
     The arguments are those of ``find_unpublished``.
     """
@@ -111,7 +117,7 @@ def require_no_red_hour(
 ) -> None:
     """Refuse ``hour`` while it or an earlier hour is red, unless it is the last applied hour, to check it again.
 
-    Hours of a restatement under way are allowed: it begins with the first red hour, or before.
+    A restatement begins with the first red hour, or before; its hours are allowed until a check of one fails.
 
     Raises HourOutOfOrder, which names the first red hour, what made it red, and how to heal it.
     """

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from math import inf
 from statistics import mean
 
+from medallion.errors import advice
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest import ledger
 from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.never_applied import read_never_applied
 from medallion.ingest.restatement import Restatement, read_restatement
-from medallion.ingest.unpublished import find_red
+from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.hour_history import goes_with_clock
 from medallion.model.registry import Node
 from medallion.model.table import Table
@@ -65,8 +66,9 @@ class LakeStatus:
 
     release: the newest release; None before the first. writer, restatement: the current writer and restatement. late:
     which files arrived after their hour was applied, and the command to run. left: which hours of the source the
-    schedule leaves to a person. refused: a line for each step of Bronze that failed and has not succeeded since. red:
-    which hour is red, why, and how to recover. goes_with_clock: whether hours are refreshed as they end; in a replayed
+    schedule leaves to a person. unfinished: which hour is in Bronze and not published, though nobody is at work, and
+    the command to run. refused: a line for each step of Bronze that failed and has not succeeded since. red: which hour
+    is red, why, and how to recover. goes_with_clock: whether hours are refreshed as they end; in a replayed
     history nothing is stale unless a limit is given. problems: a line for each problem, such as late files, stale
     tables or a red hour.
     """
@@ -77,6 +79,7 @@ class LakeStatus:
     restatement: Restatement | None = None
     late: str | None = None
     left: str | None = None
+    unfinished: str | None = None
     refused: Sequence[str] = ()
     red: str | None = None
     goes_with_clock: bool = True
@@ -135,10 +138,17 @@ def lake_status(
     late, refused = late_warning(read_late(lake)), _refused_hours(rows)
     feeds = {feed.name for feed in registry.feeds}
     applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
-    red_hour = find_red(lake, registry, applied, restatement)
+    unpublished = find_unpublished(lake, registry, applied, restatement)
+    red_hour = unpublished.red if unpublished else None
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
     left = None if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
-    cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
+    is_idle = not (writer or is_at_work or red_hour)
+    cut_short = restatement.describe_cut_short() if restatement and is_idle else None
+    unfinished = (
+        f"hour {unpublished.hour} is in Bronze, and readers do not have it: {advice.refresh(unpublished.hour)}"
+        if unpublished and is_idle and not cut_short
+        else None
+    )
     return LakeStatus(
         lake.root,
         release=release,
@@ -146,12 +156,13 @@ def lake_status(
         restatement=restatement,
         late=late,
         left=left,
+        unfinished=unfinished,
         refused=refused,
         red=red,
         goes_with_clock=with_clock,
         tables=tables,
         problems=[
-            *filter(None, (red, late, left, cut_short)),
+            *filter(None, (red, late, left, cut_short, unfinished)),
             *refused,
             *_problems(release, tables, limit, max_failures),
         ],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from medallion.errors import advice
-from medallion.ops.check_records import CheckRecord, Failure, read_check_records
+from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_records
 from medallion.storage.lake import Lake
 
 VALIDATION = "validation"  # in place of a layer, in the record of the validation of what readers have
@@ -100,11 +100,21 @@ class UnpublishedHour:
     red: RedHour | None = None
 
 
-def read_red_hour(lake: Lake, layers: Iterable[str]) -> RedHour | None:
+def read_red_hour(lake: Lake, layers: Iterable[str], *, of_current_rows: bool = False) -> RedHour | None:
     """Return the first red hour of a lake with these layers; None if the newest check of each has passed.
 
-    A failed check of the snapshot does not count, because its load is repeated as a whole.
+    A failed check of the snapshot does not count, because its load is repeated as a whole. of_current_rows: count only
+    checks that read the rows which the tables have now.
     """
     records = read_check_records(lake, (*layers, VALIDATION)).values()
-    red = [RedHour.of(record) for record in records if record and record.hour and record.status == "failed"]
+    failed = [record for record in records if record and record.hour and record.status == "failed"]
+    red = [RedHour.of(record) for record in failed if not of_current_rows or _has_read_current_rows(lake, record)]
     return min(red, key=lambda one: one.hour, default=None)  # on a tie the first layer: others follow from it
+
+
+def _has_read_current_rows(lake: Lake, record: CheckRecord) -> bool:
+    def is_current(name: str, checked: CheckedTable) -> bool:
+        newest = lake.version(name)
+        return newest is not None and lake.same_rows(name, checked.version, newest, checked.commit)
+
+    return bool(record.tables) and all(is_current(name, checked) for name, checked in record.tables.items())

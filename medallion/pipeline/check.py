@@ -18,7 +18,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import read_plan
-from medallion.pipeline.outdated import defer_step
+from medallion.pipeline.outdated import defer_step, skip_overtaken
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import edited_since
@@ -44,6 +44,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
     from medallion.storage.duckdb_views import TableAt
 
     assert layer is not None, "run_step asks for it"
+    if overtaken := skip_overtaken(driver, run, log, "check", layer):
+        return overtaken
     if deferred := defer_step(driver, run, log, "check", layer):
         return deferred
     require_bronze_at(driver, run.hour)

@@ -273,6 +273,9 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
         plan = read_restatement(driver.lake)
         if plan is None or not (resume or plan.is_of(run.run_id, run.required_hour)):
             plan = begin_restatement(driver, run.required_hour, run.run_id)
+        applied = ledger.applied_hour(driver.lake, driver.tables)
+        if red := find_red(driver.lake, driver.tables, applied, plan):  # somebody checked an hour on its way
+            raise UsageError(red.refuse("the restatement cannot go on"))
         remaining = plan.remaining(ledger.applied_hour(driver.lake, driver.tables))
         while remaining:
             landed = run_step("land", replace(run, hour=None), driver)

@@ -17,7 +17,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
 from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.outdated import defer_step, find_outdated_input
+from medallion.pipeline.outdated import defer_step, find_outdated_input, skip_overtaken
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.foreign_commits import require_ours
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    if overtaken := skip_overtaken(driver, run, log, "publish", None):
+        return overtaken
     if deferred := defer_step(driver, run, log, "publish", None):
         return deferred
     with log.timed("publish", cpu=driver.cpu) as event:
@@ -48,8 +50,9 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
                 f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
                 f" {' and '.join(f'medallion tables --drop {name}' for name in missing)}"
             )
+        _require_no_failed_check(driver)
         audited = _audited_tables(driver)
-        checked = _checked_tables(driver, audited)
+        checked = _checked_tables(driver, audited, run.hour)
         versions = {name: table.version for name, table in checked.items()}
         ids = {name: table_id(delta) for name, delta in audited.items()}
         commits = {
@@ -93,6 +96,13 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> 
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         release = releases.require_release(lake, None)
+        if release.hour != run.hour:  # another run has published or rolled back since
+            event.status = "skipped"
+            event.details["note"] = note = (
+                f"readers have release {release.release_id} of {hour_or_snapshot(release.hour)} by now:"
+                f" {hour_or_snapshot(run.hour)} is not validated any more"
+            )
+            return driver.report_outcome(Outcome("skipped", note, run.hour))
         entries = validate(lake, driver.tables, release, run.hour)
         event.details = {"release_id": release.release_id, "tables": entries}
         event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())
@@ -121,20 +131,25 @@ def _record_validation(driver: Driver, run: Run, entries: Mapping[str, Mapping[s
     write_check_record(driver.lake, record)
 
 
-def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict[str, CheckedTable]:
+def _require_no_failed_check(driver: Driver) -> None:
+    """Raise CheckFailed if the newest check of a layer did not pass, whatever else keeps the hour from publishing."""
+    for record in read_check_records(driver.lake, driver.tables.layers).values():
+        if record is not None and record.status == "failed":
+            red, rest = RedHour.of(record), f": nothing is published; see {record.report}"
+            raise CheckFailed(f"the last {red.cause}{rest}", f"the last {red.verdict}{rest}")
+
+
+def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]", hour: str | None) -> dict[str, CheckedTable]:
     """Return every table as the newest check of its layer read it, because only checked rows are published.
 
     audited: the opened tables. Later commits that only moved rows, such as those of upkeep, are not published. Raises
-    CheckFailed if a layer was not checked, did not pass, or was checked with other rows.
+    CheckFailed if a layer was not checked, or was checked with other rows.
     """
     checked: dict[str, CheckedTable] = {}
     for layer, record in read_check_records(driver.lake, driver.tables.layers).items():
-        again = f"nothing is published; check the {layer} layer again: {advice.check_again(layer)}"
+        again = f"nothing is published; check the {layer} layer again: {advice.check_again(layer, hour)}"
         if record is None:
             raise CheckFailed(f"the {layer} layer has not been checked: {again}")
-        if record.status == "failed":
-            red, rest = RedHour.of(record), f": nothing is published; see {record.report}"
-            raise CheckFailed(f"the last {red.cause}{rest}", f"the last {red.verdict}{rest}")
         for name, table in record.tables.items():
             if name in audited and not _is_as_checked(driver, name, table, audited[name]):
                 raise CheckFailed(

@@ -13,6 +13,7 @@ from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.outdated import skip_overtaken
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.refresh_run import RefreshRun, Written
@@ -27,6 +28,8 @@ _STATE_WORDS = {
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
+    if overtaken := skip_overtaken(driver, run, log, "refresh", layer):
+        return overtaken
     require_bronze_at(driver, run.hour)
     driver.require_proven_tables(layer, run, log)
     strategy = driver.strategy_of(run)

@@ -1,5 +1,7 @@
 """What the demonstration refreshes and prints: a full hour beside a steady incremental one, both on one Spark."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,10 @@ def test_seconds_and_cpu_of_each_hour_stand_side_by_side(tmp_path: Path, capsys:
 def test_a_month_is_not_reckoned_from_hours_that_built_state() -> None:
     runs = [Shown("full, warm", "h0", {}), Shown("incremental, set-up", "h1", {}, is_setup=True)]
     assert "no steady incremental hour" in month_in_words(runs, [50.0, 70.0], "EUR")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["reed"]])
+def test_help_and_a_typo_start_nothing(words: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", "scripts.demo", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == (0 if words == ["--help"] else 2)
+    assert "usage: python -m scripts.demo" in done.stdout + done.stderr

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from medallion.checks.context import CheckContext
+from medallion.checks.result import ExpectationResult
 from medallion.cli.sheets import status_sheet
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
 from medallion.ingest.restatement import read_restatement
@@ -165,3 +168,93 @@ def test_no_layer_is_checked_as_of_another_hour_than_bronze_is_at(shop: Shop) ->
     red_at(shop)
     with pytest.raises(MedallionError, match=f"Bronze is at hour {H1}, not at hour {H2}"):
         shop.step("check", H2, "bronze")
+
+
+def is_not_empty(_: CheckContext, table: str, views: Any) -> list[ExpectationResult]:
+    rows = views.rows[table]
+    found = {"success": rows > 0 or table == "bronze_items", "observed": f"{rows} rows"}
+    return [ExpectationResult("the table is not empty", "ExpectTableRowCountToBeBetween", "critical", **found)]  # type: ignore[arg-type]
+
+
+def cut_short_at(shop: Shop, hour: str) -> None:
+    """Restate from H0, and have it end after ``hour`` is applied."""
+    operations.begin_restatement(shop.driver(), H0, "killed")
+    for due in (H0, H1, H2):
+        shop.step("land", due)
+        shop.step("apply", due)
+        if due == hour:
+            return
+
+
+@pytest.mark.parametrize("door", ["refresh", "a range", "land", "restate", "resume"])
+def test_hour_that_is_found_red_within_a_restatement_is_red_at_every_door_until_it_is_restated(
+    shop: Shop, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckContext, "judge_volumes", is_not_empty)
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    for number, hour in enumerate((H0, H1, H2)):
+        shop.put(hour, {number: hour})
+        shop.refresh(hour)
+    shop.put(H1, EMPTIED)  # and the next hour inserts a row again
+    cut_short_at(shop, H1)
+    with pytest.raises(CheckFailed):
+        shop.refresh(H1)
+    resume = {"resume": lambda: operations.restate(run(shop, H0), shop.driver(), resume=True)}
+    with pytest.raises(MedallionError) as refusal:
+        resume.get(door, lambda: DOORS[door](shop))()
+    assert f"to {H1} are red" in str(refusal.value) and f"cdc/orders/{H1}.json: line 1 deletes" in str(refusal.value)
+    assert (shop.applied, shop.published()) == (H1, {0: H0, 1: H1, 2: H2})
+    status = lake_status(shop.settings)
+    assert status.red is not None and status.problems[0] == status.red
+    assert not any("was cut short" in problem for problem in status.problems), "which would go on from the red hour"
+    shop.put(H1, {1: "mended"})
+    shop.restate(H0)
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: H2}
+
+
+def test_hour_that_another_run_published_and_went_on_from_ends_without_work_and_without_a_red_hour(shop: Shop) -> None:
+    for number, hour in enumerate((H0, H1)):
+        shop.put(hour, {number: hour})
+        shop.refresh(hour)
+    for step, layer in (("refresh", "silver"), ("check", "silver"), ("publish", None), ("validate", None)):
+        outcome = shop.step(step, H0, layer)
+        assert outcome.status == "skipped", step
+    assert f"another run has published hour {H0} and gone on to {H1}" in shop.step("check", H0, "gold").message
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: H1}
+
+
+def test_validation_after_a_rollback_ends_without_a_verdict(shop: Shop) -> None:
+    for number, hour in enumerate((H0, H1)):
+        shop.put(hour, {number: hour})
+        shop.refresh(hour)
+    operations.rollback(run(shop, None), shop.driver(), None)
+    outcome = shop.step("validate", H1)
+    assert outcome.status == "skipped" and f"of hour {H0} by now: hour {H1} is not validated" in outcome.message
+    assert red_hour(shop) is None and shop.published() == {0: H0}
+
+
+def test_hour_in_bronze_that_nobody_publishes_is_a_problem_with_the_command_that_publishes_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    for number, hour in enumerate((H0, H1)):
+        shop.put(hour, {number: hour})
+    shop.refresh(H0)
+    assert lake_status(shop.settings).unfinished is None
+    shop.step("land", H1)
+    shop.step("apply", H1)
+    status = lake_status(shop.settings)
+    said = f"hour {H1} is in Bronze, and readers do not have it: run medallion refresh --hour {H1}"
+    assert status.unfinished is not None and status.unfinished.startswith(said)
+    assert status.unfinished in status.problems and status.unfinished in status_sheet(status).title
+    assert lake_status(shop.settings, is_at_work=True).unfinished is None, "a run is between two tasks"
+    shop.refresh(H1)
+    operations.rollback(run(shop, None), shop.driver(), None)
+    assert lake_status(shop.settings).unfinished is None, "it was published, and rolled back on purpose"
+
+
+def test_a_red_hour_is_named_before_what_follows_from_it_when_it_is_published(shop: Shop) -> None:
+    red_at(shop)
+    shop.step("refresh", H1, "silver")
+    with pytest.raises(CheckFailed, match=r"the last bronze check failed: bronze_orders"):
+        shop.step("publish", H1)
