@@ -17,7 +17,7 @@ NOTHING: frozenset[Atom] = frozenset()
 _NULL_REJECTING = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
 _SAME_ROWS = frozenset(
     {
-        *("Filter", "Sort", "SubqueryAlias", "GlobalLimit", "LocalLimit", "Offset", "CTERelationDef", "ResolvedHint"),
+        *("Filter", "Sort", "SubqueryAlias", "GlobalLimit", "LocalLimit", "Offset", "CTERelationDef"),
         *("RepartitionByExpression", "Repartition", "RebalancePartitions"),
     }
 )

@@ -19,7 +19,7 @@ FLOATING_TYPES = frozenset({"float", "double"})
 _SAME_COLUMNS = frozenset(
     {
         *("Filter", "Sort", "SubqueryAlias", "Distinct", "GlobalLimit", "LocalLimit", "Offset", "Sample"),
-        *("RepartitionByExpression", "Repartition", "RebalancePartitions", "CTERelationDef", "ResolvedHint"),
+        *("RepartitionByExpression", "Repartition", "RebalancePartitions", "CTERelationDef"),
     }
 )
 OWN_OUTPUT = frozenset({"LogicalRDD", "LocalRelation", "Expand", "CTERelationRef", "OneRowRelation", "Range"})

@@ -42,6 +42,8 @@ class _Reader:
         item = next(items)
         kind = item["class"].rstrip("$").rsplit(".", 1)[-1]
         children = tuple(self._node(items) for _ in range(item["num-children"]))
+        if kind == "ResolvedHint":  # says how a join is done, which changes no row
+            return children[0]
         parts: dict[str, tuple[Expression, ...]] = {}
         detail: dict[str, Any] = {}
         for name, value in item.items():

@@ -114,6 +114,11 @@ def test_what_stands_above_groups_or_rows_is_computed_from_what_is_kept_of_them(
     assert whole_text(method.parts, method.rest).startswith("WITH _kept_0 AS (")
 
 
+def test_hint_for_a_join_keeps_nothing_from_being_kept() -> None:
+    method = kept(f"SELECT /*+ BROADCAST(o) */ o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status")
+    assert [part.is_grouped for part in method.parts] == [True]
+
+
 def test_groups_that_are_compared_with_groups_are_kept_both() -> None:
     query = (
         f"SELECT i.product_id AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY i.product_id HAVING SUM(i.n) >"

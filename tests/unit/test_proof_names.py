@@ -227,6 +227,16 @@ def test_a_query_is_refused_where_its_names_mean_something_else_to_spark(
             " USING (order_id)) AS u",
             KEY,
         ),
+        (
+            "SELECT /*+ BROADCAST(o) */ i.order_id, i.n, o.status FROM {bronze_items} AS i INNER JOIN {bronze_orders} AS o"
+            " ON o.order_id = i.order_id",
+            KEY,
+        ),
+        (
+            "WITH a AS (SELECT /*+ SHUFFLE_HASH(o) */ o.status, SUM(i.n) AS n FROM {bronze_items} AS i INNER JOIN"
+            " {bronze_orders} AS o ON o.order_id = i.order_id GROUP BY o.status) SELECT * FROM a",
+            None,
+        ),
         ("WITH a AS (SELECT SUM(n) AS n, product_id FROM {bronze_items} GROUP BY product_id) SELECT * FROM a", PART),
         (
             "WITH c AS (SELECT * FROM {bronze_items} WHERE n > 0), a AS (SELECT product_id, SUM(n) AS n FROM c"
