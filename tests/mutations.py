@@ -32,6 +32,8 @@ RULES = (
     "medallion/derive/*.py",
     "medallion/checks/scope_proof.py",
     "medallion/checks/query_shapes.py",
+    "medallion/checks/select_output.py",
+    "medallion/checks/unproven.py",
 )
 TESTS = (
     *("tests/unit/test_refresh_proof.py", "tests/unit/test_proof_names.py", "tests/unit/test_proof_values.py"),

@@ -1,7 +1,6 @@
 """Shapes of queries of which changed rows prove something: rows by themselves, by key, looked up, the newest ones."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,38 +12,16 @@ from medallion.checks.query_tree import (
     conjuncts,
     equal_columns,
     groups_of,
-    has_aggregate,
     has_subquery,
     has_window,
-    instability,
     is_grouped,
     nodes,
     seconds_of,
     table_called,
 )
+from medallion.checks.select_output import Output
+from medallion.checks.unproven import require, require_row_value
 from medallion.expect.scopes import Window
-
-_STAR_CHANGES = ("exclude_list", "qualified_exclude_list", "replace_list", "rename_list", "columns")
-
-
-class Unproven(Exception):
-    """What stands in the way of a proof."""
-
-
-def require(condition: object, otherwise: str) -> None:
-    """Raise Unproven, which says ``otherwise``, unless ``condition`` holds."""
-    if not condition:
-        raise Unproven(otherwise)
-
-
-def require_row_value(expression: Any, where: str = "an expression") -> None:
-    """Raise Unproven unless ``expression`` is computed from the row at hand alone."""
-    require(not has_subquery(expression), f"{where} has a subquery")
-    require(not has_window(expression), f"{where} has a window function")
-    require(not has_aggregate(expression), f"{where} has an aggregate")
-    stable = expression if isinstance(expression, Mapping) else {"parts": expression}
-    if (reason := instability(stable)) is not None:
-        raise Unproven(reason)
 
 
 @dataclass(frozen=True)
@@ -53,52 +30,6 @@ class _Source:
 
     alias: str
     node: Node
-
-
-@dataclass(frozen=True)
-class _Output:
-    """What a SELECT gives: by name, the column that it is, or None for another value; and whether it has a star.
-
-    has_other_star: whether one is of what is not its rows, as of a struct, or of what an outer join fills with nulls.
-    repeated: names that several of its columns may have, of which DuckDB calls the second name_1.
-    """
-
-    named: Mapping[str, str | None]
-    has_star: bool
-    has_other_star: bool
-    repeated: Collection[str]
-
-    @classmethod
-    def of(cls, select: Node, aliases: Iterable[str]) -> "_Output":
-        """Return what ``select`` gives. aliases: those that a plain column, or a star, may be qualified with."""
-        named: dict[str, str | None] = {}
-        repeated: set[str] = set()
-        has_star = has_other_star = False
-        for item in select["select_list"]:
-            if item.get("type") == "STAR":
-                require(
-                    not any(item.get(part) for part in _STAR_CHANGES),
-                    "a star in it leaves columns out, or replaces them",
-                )
-                has_star = True
-                has_other_star |= bool(alias := item.get("relation_name")) and alias.lower() not in aliases
-            else:
-                is_named = not any(node.get("type") in {"STAR", "POSITIONAL_REFERENCE"} for node in nodes(item))
-                require(is_named, "COLUMNS(), or the number of a column, gives a column of any name")
-                column = column_of(item, aliases)
-                name = str(item.get("alias") or column or "").lower()
-                repeated |= {name} & named.keys()
-                named[name] = column if named.get(name, column) == column else None
-        return cls(named, has_star, has_other_star, {*named} if has_star else repeated)
-
-    def keeps(self, columns: Iterable[str]) -> bool:
-        """Whether it gives these columns as they are, under their own names."""
-        names = {column.lower() for column in columns}
-        if any(re.fullmatch(rf"{re.escape(name)}_\d+", key) for name in self.repeated for key in names):
-            return False
-        if self.has_star:
-            return not self.has_other_star and not names & self.named.keys()
-        return all(self.named.get(name) == name for name in names)
 
 
 class QueryShape:
@@ -192,7 +123,7 @@ class QueryShape:
             return
         select = _require_select(self._query_of(source))
         self._require_rows_decide(select, may_group=False)
-        output = _Output.of(select, {_alias_of(select["from_table"])})
+        output = Output.of(select, {_alias_of(select["from_table"])})
         missing = f"{_alias_of(source)} does not give {', '.join(columns)} as it is in the table"
         require(output.keeps(columns), missing)
         self._require_batch(select["from_table"], columns)
@@ -214,7 +145,7 @@ class QueryShape:
         wanted = {key.lower() for key in keys}
         aliases = self._keyed_sources(select["from_table"], table, keys)
         require_row_value(select.get("where_clause"), "WHERE")
-        output = _Output.of(select, aliases)
+        output = Output.of(select, aliases)
         renamed = wanted & {name for name, column in output.named.items() if column != name}
         require(not renamed, f"{', '.join(sorted(renamed))} is also the name of something else in it")
         if is_grouped(select):

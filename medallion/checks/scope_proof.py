@@ -6,8 +6,9 @@ A proof goes by shapes that are known to be right. What has another shape is ref
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from medallion.checks.query_shapes import QueryShape, Unproven, require, require_row_value
+from medallion.checks.query_shapes import QueryShape
 from medallion.checks.query_tree import Unreadable, instability, parse, parse_expression
+from medallion.checks.unproven import Unproven, require, require_row_value
 from medallion.errors import MedallionError
 from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
 from medallion.expect.vocabulary import Expectation, is_read_alike, passing_share, refers_to, unique
