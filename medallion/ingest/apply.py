@@ -11,7 +11,8 @@ from medallion.ingest.hour_files import decoded_file
 from medallion.ingest.schema_evolution import evolve
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.column_types import holds_map
-from medallion.model.table import ChangeLog, Column, Feed
+from medallion.model.columns import Column
+from medallion.model.table import ChangeLog, Feed
 from medallion.spark import delta_commits
 from medallion.spark.session import explained
 from medallion.storage import delta_writes

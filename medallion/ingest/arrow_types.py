@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from medallion.model.column_types import ArrayType, DecimalType, MapType, Scalar, SqlType, StructType
-from medallion.model.table import Column
+from medallion.model.columns import Column
 
 _SCALARS = {
     "BOOLEAN": pa.bool_(),

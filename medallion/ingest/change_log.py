@@ -14,7 +14,8 @@ from medallion.ingest.hour_files import decoded_file, source_path
 from medallion.ingest.landing import NotAsLanded, decode_hour, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
-from medallion.model.table import ORIGIN, ChangeLog
+from medallion.model.columns import ORIGIN
+from medallion.model.table import ChangeLog
 from medallion.ops import releases
 from medallion.spark.configuration import table_properties
 from medallion.storage import delta_writes, files

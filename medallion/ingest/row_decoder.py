@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from medallion.ingest.sources import NOTHING, Change, Reader, RecordForms, Unfit
 from medallion.ingest.value_decoders import Decoder, value_decoder
-from medallion.model.table import EARLIEST, Column, Feed
+from medallion.model.columns import Column
+from medallion.model.table import EARLIEST, Feed
 
 _MAX_UNKNOWN_COLUMNS = 1_000  # most names counted separately
 _MAX_USUAL = 100

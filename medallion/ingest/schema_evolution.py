@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.row_decoder import shown_name
-from medallion.model.table import ChangeLog, Column, Feed
+from medallion.model.columns import Column
+from medallion.model.table import ChangeLog, Feed
 from medallion.storage.deletion_vectors import may_have_vectors
 from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.foreign_commits import require_ours, stamped

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from medallion.errors import MedallionError, one_line
 from medallion.ingest.arrow_types import arrow_type, fits_into
-from medallion.model.table import Column, Feed
+from medallion.model.columns import Column
+from medallion.model.table import Feed
 
 
 def match_columns(feed: Feed, schema: pa.Schema, shown: str) -> Mapping[str, str | None]:

@@ -13,7 +13,8 @@ from medallion.expect.literals import with_lists
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
-from medallion.model.column_types import SqlType, parse_columns, parse_type
+from medallion.model.column_types import parse_columns
+from medallion.model.columns import ORIGIN, Column, descriptions_of
 from medallion.model.delivery import USUAL, Delivery
 from medallion.model.methods import Additive, ByKey, Full, Kept, Method, Recent
 from medallion.model.refresh_method import RefreshMethod
@@ -25,21 +26,6 @@ BROKEN = "_broken"  # column of such a table with the expectations that a row fa
 BESIDE_A_CHANGE = ("_line", "_deleted")  # line in the file, and whether it deletes: reserved, not columns of a feed
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # earliest event time; the first versions of dimensions begin then
 MAX_ROW_CHANGE = 0.5  # share of its rows by which a table may grow or shrink between two releases without a warning
-
-
-@dataclass(frozen=True)
-class Column:
-    """A declared column: its SQL type, whether a value is required, and the meaning of its values."""
-
-    name: str
-    type: str
-    required: bool
-    description: str = field(default="", compare=False)
-
-    @cached_property
-    def sql_type(self) -> SqlType:
-        """The parsed type."""
-        return parse_type(self.type)
 
 
 @dataclass(frozen=True)
@@ -207,7 +193,7 @@ class Feed:
     @property
     def descriptions(self) -> Mapping[str, str]:
         """The descriptions of columns, by column."""
-        return _descriptions(self.columns)
+        return descriptions_of(self.columns)
 
     @property
     def personal_columns(self) -> tuple[str, ...]:
@@ -239,17 +225,6 @@ class Feed:
         """Every expectation on this table: grain, required columns, then the declared ones."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required, *self.expect)
-
-
-# Columns of a log in addition to those of the row. Rows that existed when the log began have no hour.
-ORIGIN = (
-    Column("_deleted", "BOOLEAN", True, "Whether the change deletes the row"),
-    Column("_hour", "TIMESTAMP", False, "The hour of the change file; null for rows of before the log began"),
-    Column("_line", "BIGINT", True, "The line of the change file, from 1"),
-    Column("_source_file", "STRING", True, "The file that brought the change"),
-    Column("_source_system", "STRING", True, "The system that sent the change"),
-    Column("_loaded_at", "TIMESTAMP", True, "When the change was written to the log"),
-)
 
 
 @dataclass(frozen=True)
@@ -288,7 +263,7 @@ class ChangeLog:
     @property
     def descriptions(self) -> Mapping[str, str]:
         """The descriptions of columns, by column."""
-        return _descriptions(self.columns)
+        return descriptions_of(self.columns)
 
     @property
     def refresh_method(self) -> str:
@@ -306,10 +281,6 @@ class ChangeLog:
         """Every expectation on this table: its grain, and required columns."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required)
-
-
-def _descriptions(columns: tuple[Column, ...]) -> dict[str, str]:
-    return {column.name: column.description for column in columns if column.description}
 
 
 def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:

@@ -14,8 +14,9 @@ from demo.generate import generate
 from medallion.ingest import change_log
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.snapshot import feed_properties
+from medallion.model.columns import Column
 from medallion.model.registry import Registry
-from medallion.model.table import Column, Table
+from medallion.model.table import Table
 from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run

@@ -19,7 +19,8 @@ from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.decode import DELETED, LINE, change_schema, decode_file
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.column_types import parse_type, spark_type
-from medallion.model.table import Column, Feed
+from medallion.model.columns import Column
+from medallion.model.table import Feed
 from medallion.storage.delta_writes import rows_with_keys
 from tests.shop import build
 
