@@ -7,16 +7,12 @@ wins, so a table's method depends on the whole graph.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from medallion.derive.kept import kept_relations
-from medallion.derive.keys import Identifiers, Keys, keys_of
-from medallion.derive.newest import newest_of
-from medallion.derive.parts import Parts, parts_of, rest_groups
-from medallion.derive.sources import Sources, sources_of
+from medallion.derive.graph import Demand, Graph
+from medallion.derive.parts import Parts
 from medallion.errors import MedallionError
 from medallion.model.methods import Additive, ByKey, Full, Kept, Method
 from medallion.model.plan import Analyser, Nondeterministic, NoPlans, Unprovable
 from medallion.model.proof import Node, Prover
-from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
@@ -34,18 +30,6 @@ class Derivation:
     method: Method
     reason: str
     refused: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What an upsert by some key would do for the readers of a table.
-
-    readers: how many of them could add up changes without grouping an input again. parts: how many parts all readers
-    would keep in total.
-    """
-
-    readers: int = 0
-    parts: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,28 +55,27 @@ def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Pro
     Raises:
         NoPlans: Spark is not available to analyse a query.
     """
-    graph = _Graph(dict(nodes), analyse, known or {})
+    work = _Work(dict(nodes), analyse, known or {})
     for name, node in nodes.items():
-        if isinstance(node, Table) and node.method is None and not graph.failed(node):
+        if isinstance(node, Table) and node.method is None and not work.failed(node):
             try:
-                graph.derive(node)
+                work.derive(node)
             except NoPlans:
                 raise
             except MedallionError as error:
-                graph.errors[name] = error
-    return Derivations(graph.nodes, graph.derived, graph.errors)
+                work.errors[name] = error
+    return Derivations(work.nodes, work.derived, work.errors)
 
 
-class _Graph:
-    """The graph while methods are derived: nodes before the current one have theirs."""
+class _Work:
+    """The methods derived so far, table after table: the inputs of the current one have theirs."""
 
     def __init__(self, nodes: dict[str, Node], analyse: Analyser, known: Mapping[str, Proof]) -> None:
         self.nodes = nodes
         self.derived: dict[str, Derivation] = {}
         self.errors: dict[str, MedallionError] = {}
         self._prover = Prover(nodes, analyse, known)
-        self._sources: dict[str, Sources] = {}
-        self._identifiers = Identifiers(nodes, self.sources)
+        self._graph = Graph(nodes, self._prover)
 
     def failed(self, table: Table) -> bool:
         """Whether the method of an upstream table could not be derived."""
@@ -124,74 +107,13 @@ class _Graph:
             self._prover.prove_answers(table, known=True)
         except Unprovable as reason:
             return _full(str(reason), dict.fromkeys((UPSERT, AGGREGATE, LATEST), str(reason)))
-        return _Choice(table, self).derivation()
-
-    # --- what _Choice reads from the graph
-
-    def sources(self, table: Table) -> Sources:
-        if table.name not in self._sources:
-            self._sources[table.name] = sources_of(self._prover.plan_of(table))
-        return self._sources[table.name]
-
-    def keys(self, table: Table) -> Keys:
-        return keys_of(table, self.sources(table), self._prover, self._identifiers)
-
-    def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
-        """Return the parts of a table that add up; nodes: the graph with another method of an input, to try it."""
-        reading = self.reading(table, nodes or self.nodes)
-        return parts_of(self._prover.plan_of(table), reading, self.read_whole(table))
-
-    def reading(self, table: Table, nodes: Mapping[str, Node]) -> Reading:
-        inputs = {name: self._prover.columns_of(name) for name in table.inputs}
-        return Reading(nodes, inputs, self._prover.ask)
-
-    def read_whole(self, table: Table) -> frozenset[str]:
-        """Return the inputs of which each refresh computes all rows, so that reading them whole costs no more.
-
-        Empty if the policy of ``table`` ignores cost.
-        """
-        if table.refresh != "auto":
-            return frozenset()
-        inputs = {name: self.nodes[name] for name in table.inputs}
-        return frozenset(
-            name
-            for name, node in inputs.items()
-            if isinstance(node, Table) and node.method is not None and not isinstance(node.method, ByKey)
-        )
-
-    def demand(self, table: Table, method: ByKey) -> Demand:
-        """Return what the readers of ``table`` could add up if it were refreshed by this key."""
-        nodes, demand = {**self.nodes, table.name: replace(table, method=method)}, Demand()
-        for reader in self.nodes.values():
-            if not isinstance(reader, Table) or table.name not in reader.inputs or reader.refresh == "full":
-                continue
-            try:
-                parts = self.parts(reader, nodes)
-                is_whole = bool(parts.names) and self.rest_groups(reader, parts) is None
-            except (MedallionError, Unprovable):  # reported when the reader itself is derived
-                continue
-            demand = Demand(demand.readers + is_whole, demand.parts + len(parts.names))
-        return demand
-
-    def newest(self, table: Table) -> tuple[Method | None, str]:
-        return newest_of(table, self._prover)
-
-    def rest_groups(self, table: Table, parts: Parts) -> str | None:
-        return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
-
-    def kept(self, table: Table) -> tuple[Kept | None, str]:
-        """Return the relations of a table's query whose state to keep if no other method is right, or why none."""
-        return kept_relations(table, self.reading(table, self.nodes), self._identifiers)
-
-    def prove_parts(self, table: Table, method: Additive) -> None:
-        plan = self._prover.plan_of(table)
-        prove_additive(replace(table, method=method), method, plan, self.reading(table, self.nodes))
+        return _Choice(table, self._graph).derivation()
 
 
 class _Choice:
     """Choose a method for one table among those proven right."""
 
-    def __init__(self, table: Table, graph: _Graph) -> None:
+    def __init__(self, table: Table, graph: Graph) -> None:
         self._table, self._graph, self._sources = table, graph, graph.sources(table)
         self._refused: dict[str, str] = {}
         self._has_fine_key = True  # whether an upsert's key has few rows per value
