@@ -7,7 +7,7 @@ from typing import Any
 from medallion.ingest.change_lines import is_too_long
 from medallion.ingest.json_lines import parse_line, parse_text
 from medallion.ingest.sources import RecordForms, Unfit
-from medallion.ingest.value_decoders import Forms
+from medallion.ingest.value_forms import Forms
 
 _MOMENTS = {
     "io.debezium.time.Timestamp": "milliseconds",

@@ -9,14 +9,14 @@ import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from math import isfinite
 from typing import Any
 
+from medallion.ingest.value_forms import PLAIN, Forms
 from medallion.model.column_types import ArrayType, DecimalType, MapType, Scalar, SqlType, StructType
-from medallion.model.delivery import Delivery
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _EXACT = Context(prec=80)  # more digits than any DECIMAL has: a number that is rounded here does not fit
@@ -33,34 +33,6 @@ MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # for Spark, whose default for
 _MAX_DIGITS = 30  # most digits of a whole number that is written as text
 Decoder = Callable[[Any], Any]
 NoteUnknown = Callable[[str], None]  # receives the path of a field that no STRUCT declares
-
-
-@dataclass(frozen=True)
-class Forms:
-    """How numbers, texts and objects stand for values that JSON has no form for.
-
-    moments: the unit, one of UNITS or ``days``, in which a number in a TIMESTAMP counts from 1970; None if a number is
-    not allowed. dates: whether a number in a DATE counts days from 1970. decimals: one of DECIMALS. scale: digits after
-    the point of ``precise`` decimals; None for the declared scale. variable_scale: whether a decimal may be an object
-    of scale and value. texts: whether numbers and booleans are written as text, and bytes as hexadecimal digits.
-    fields: name and form of each field of an object, if the record states them; other fields have the object's form.
-    """
-
-    moments: str | None = None
-    dates: bool = False
-    decimals: str = "text"
-    scale: int | None = None
-    variable_scale: bool = False
-    texts: bool = False
-    fields: tuple[tuple[str, "Forms"], ...] = ()
-
-    @classmethod
-    def of(cls, delivery: Delivery) -> "Forms":
-        """Return the forms that a project declares for a delivery."""
-        return cls(delivery.moments, delivery.moments is not None, delivery.decimals)
-
-
-PLAIN = Forms()
 
 
 def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown, forms: Forms = PLAIN) -> Decoder:

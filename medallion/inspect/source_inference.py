@@ -15,7 +15,8 @@ from medallion.ingest.put_together import land_files
 from medallion.ingest.source import Source
 from medallion.ingest.sources import NOTHING, Change, RecordForms, RefusedRecord, Unfit, reader_of
 from medallion.ingest.tabular_files import CSV, kind_of
-from medallion.ingest.value_decoders import Forms, value_decoder
+from medallion.ingest.value_decoders import value_decoder
+from medallion.ingest.value_forms import Forms
 from medallion.model.column_types import Scalar
 from medallion.model.table import BESIDE_A_CHANGE, Feed
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from medallion.errors import UsageError
 from medallion.ingest.tabular_files import Columns
-from medallion.ingest.value_decoders import Forms
+from medallion.ingest.value_forms import Forms
 from medallion.model.table import Feed
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from medallion.ingest.connect_schemas import ConnectSchemas
 from medallion.ingest.sources import NOTHING, Change, NoRecord, RecordForms, RefusedRecord, Unfit
-from medallion.ingest.value_decoders import Forms
+from medallion.ingest.value_forms import Forms
 from medallion.model.table import Feed
 
 # Placeholder of a value that did not change and that the database did not write to its log; for bytes, in Base64.

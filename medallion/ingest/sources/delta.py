@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from medallion.ingest.sources import Change, Reader
 from medallion.ingest.sources.insert_delete import reader as reader_of_records
-from medallion.ingest.value_decoders import Forms
+from medallion.ingest.value_forms import Forms
 from medallion.model.table import Feed
 
 

@@ -12,7 +12,8 @@ from medallion.ingest.change_lines import MAX_LINE
 from medallion.ingest.json_lines import parse_line, parse_text
 from medallion.ingest.sources import NOTHING, Change, NoRecord, Unfit
 from medallion.ingest.tabular_files import line_under
-from medallion.ingest.value_decoders import Forms, value_decoder
+from medallion.ingest.value_decoders import value_decoder
+from medallion.ingest.value_forms import Forms
 from medallion.model.column_types import Scalar
 from medallion.model.table import Feed
 

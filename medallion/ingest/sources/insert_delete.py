@@ -9,7 +9,7 @@ from typing import Any
 
 from medallion.ingest.json_lines import parse_line
 from medallion.ingest.sources import MISSING, NOTHING, Change, NoRecord
-from medallion.ingest.value_decoders import Forms
+from medallion.ingest.value_forms import Forms
 from medallion.model.table import Feed
 
 _OPERATIONS = ("insert", "delete", "update")
