@@ -211,7 +211,8 @@ class _Pieces:
         """Set a piece apart, and return its name."""
         if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
             raise Unmoved("")
-        source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
+        copied = query.copy().args
+        source = exp.Select(**{clause: copied.get(clause) for clause in _OF_SOURCE})
         text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
         ctes = self._ctes_read_by(query, changed=False)
         grouping = grouping_of(query) if is_grouped else ""
@@ -295,9 +296,3 @@ def _is_kept(tree: exp.Expr) -> bool:
 
 def _kept_table(name: str) -> exp.Table:
     return exp.Table(this=exp.to_identifier(f"__in_{name}__"))
-
-
-def _copied(value: object) -> object:
-    if isinstance(value, list):
-        return [item.copy() for item in value]
-    return value.copy() if isinstance(value, exp.Expr) else value
