@@ -8,17 +8,15 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, Asset, BaseHook, task
+from airflow.sdk import DAG, BaseHook, task
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.failures import as_airflow_errors, with_reason
 from medallion.airflow.lineage import lineage_parent
-from medallion.airflow.markdown import escape_markdown
 from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.naming import at, name_in_airflow
 from medallion.airflow.notes import TAG, leave_note, noting_failures
@@ -26,8 +24,6 @@ from medallion.airflow.runs import RequestRefused, describe_redo, requested_hour
 from medallion.errors import CheckFailed, UsageError, advice
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
-from medallion.model.registry import Registry
-from medallion.model.table import Table
 from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_of
 from medallion.project import Project, find_project
@@ -274,28 +270,3 @@ def spark_master(conn_id: str) -> str:
     if "://" not in host and (port or connection.conn_type != "spark"):  # from a URL: its scheme became the type
         host = f"{connection.conn_type}://{host}"
     return f"{host}:{port}" if port else host
-
-
-def assets(project: Project, tables: Registry, *layers: str) -> list[Asset]:
-    """Return the tables of ``layers`` as assets, named after the tables, for other DAGs to schedule on."""
-    root = project.settings().lake
-    lake = Lake(root if "://" in root else Path(root).absolute().as_uri())
-    return [
-        Asset(name=name_in_airflow(project, t.name), uri=lake.path(t.name))
-        for layer in layers
-        for t in tables.layer(layer)
-    ]
-
-
-def lineage(tables: Registry) -> str:
-    """Return the graph of tables in Markdown: what each table holds, and what it is made from."""
-    lines: list[str] = []
-    for layer in tables.layers:
-        lines += ["", f"### {layer.capitalize()}", ""]
-        for table in tables.layer(layer):
-            method = table.refresh_summary if isinstance(table, Table) else table.refresh_method
-            lines.append(
-                f"- **{table.name}**: {escape_markdown(table.doc.splitlines()[0])}"
-                f" *From {', '.join(table.inputs) or 'change files'}; {escape_markdown(method)}.*"
-            )
-    return "\n".join(lines)

@@ -141,7 +141,7 @@ def test_every_table_is_updated_by_one_task_of_its_layer_and_gold_when_it_is_pub
 
 
 def test_an_asset_is_where_its_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from medallion.airflow.tasks import assets
+    from medallion.airflow.table_graph import assets
 
     every = registry(extras=True)
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://bucket/lake")

@@ -55,7 +55,7 @@ def test_what_is_recomputed_says_why_and_why_not_otherwise() -> None:
 
 
 def test_every_table_of_the_shop_is_explained_on_its_page_and_in_the_documentation_of_the_dag() -> None:
-    from medallion.airflow.tasks import lineage
+    from medallion.airflow.table_graph import lineage
 
     tables = registry(extras=True)
     text = lineage(tables)

@@ -17,7 +17,8 @@ from medallion.airflow.alerts import Webhook, deadline
 from medallion.airflow.landing import LandChanges
 from medallion.airflow.naming import POOL, REFRESH, project_of_caller
 from medallion.airflow.redo import ACTIONS
-from medallion.airflow.tasks import HOUR, LAND, SPARK, RunOnSpark, assets, dag_of, lineage, policy, run_here
+from medallion.airflow.table_graph import assets, lineage
+from medallion.airflow.tasks import HOUR, LAND, SPARK, RunOnSpark, dag_of, policy, run_here
 from medallion.airflow.timetable import Hourly
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_at_parse_time
