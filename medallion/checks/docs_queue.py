@@ -9,6 +9,7 @@ from medallion.checks.result import Judged
 from medallion.errors import one_line
 from medallion.storage import files
 from medallion.storage.files import Place
+from medallion.storage.mirrored_folder import mirrored
 
 MAX_WAITING = 20  # checks: of more, the oldest get no pages
 
@@ -27,7 +28,7 @@ def build_data_docs(reports: Place) -> str | None:
             return None
         with lean_imports():
             from medallion.checks import data_docs, validation  # takes seconds; the latter knows our expectations
-        with files.mirrored(reports / DATA_DOCS) as here, validation.quiet():  # it keeps pages on a disk alone
+        with mirrored(reports / DATA_DOCS) as here, validation.quiet():  # it keeps pages on a disk alone
             waiting = sorted((here / WAITING).glob("*.json"), key=lambda file: file.stat().st_mtime)
             for file in waiting[:-MAX_WAITING]:
                 file.unlink()

@@ -17,6 +17,7 @@ from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
+from medallion.storage.mirrored_folder import mirrored
 from medallion.storage.s3 import S3Access, S3Path
 from medallion.ui.reports import report_file
 
@@ -76,7 +77,7 @@ def test_a_folder_is_moved_with_all_that_is_in_it(folder: Place) -> None:
 def test_a_copy_on_this_machine_brings_its_changes_back(folder: Place) -> None:
     for name in ("old", "stays", "changes"):
         files.write_text(folder / "gx" / name, name)
-    with files.mirrored(folder / "gx") as here:
+    with mirrored(folder / "gx") as here:
         (here / "old").unlink()
         (here / "changes").write_text("changed")
         (here / "new").write_text("new")
