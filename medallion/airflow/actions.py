@@ -59,8 +59,8 @@ router = APIRouter(dependencies=[Depends(require_same_origin)])
 @router.post("/rollback", response_class=HTMLResponse, dependencies=[Depends(may_edit)])
 def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: Text = "") -> HTMLResponse:
     """Publish an earlier release again, under the same lock as ``medallion release rollback``."""
-    from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
+    from medallion.pipeline.rollback import rollback
     from medallion.pipeline.run import Run
 
     _require_meant(project, confirmed)
@@ -69,7 +69,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: T
     _record(user, REFRESH, "medallion_rollback", {"release": number, "run_id": run_id})
     with open_driver(settings) as driver:
         newest = releases.require_release(driver.lake, None)
-        outcome = operations.rollback(Run(settings, None, run_id), driver, number)
+        outcome = rollback(Run(settings, None, run_id), driver, number)
     text = f"{outcome.message}. To undo it, roll back to release {newest.origin}."
     return HTMLResponse(render_notice("Rolled back", text, "releases"), headers=OURS)
 

@@ -88,11 +88,11 @@ def rollback_release(number: int | None) -> None:
     release of its own. Each roll back without a number goes one release further back; to undo one, give the
     number of the release to return to. The next refresh publishes what is new again.
     """
-    from medallion.pipeline import operations
+    from medallion.pipeline.rollback import rollback
     from medallion.pipeline.run import Run
 
     with open_driver() as driver:
-        operations.rollback(Run(driver.settings, None, new_run_id("rollback")), driver, number)
+        rollback(Run(driver.settings, None, new_run_id("rollback")), driver, number)
 
 
 @release.command("hold")

@@ -21,6 +21,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.ops import event_log, lease, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.rollback import rollback
 from medallion.storage import fence
 from medallion.storage.s3 import S3Path
 from tests.faults.few import SHORT_LEASE
@@ -106,7 +107,7 @@ def tidy(world: World) -> None:
 
 def back(world: World) -> None:
     """Roll back to the release before."""
-    operations.rollback(world.run(None, "struck"), world.driver(), None)
+    rollback(world.run(None, "struck"), world.driver(), None)
 
 
 def deaths(

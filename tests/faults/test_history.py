@@ -16,6 +16,7 @@ from medallion.inspect.query import diff, diff_rows, open_release, select
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from tests.faults.world import HOURS, Reader, World, dies, differing
@@ -103,7 +104,7 @@ def test_restatement_is_refused_for_an_hour_after_the_last(at: After) -> None:
 
 def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> None:
     world = at(H1)
-    operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
+    rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert world.published() == (H0, world.expected[H0])
     assert [r.hour for r in releases.read_all(world.lake)] == [None, H0, H1, H0]
     world.refresh(H2)
@@ -112,7 +113,7 @@ def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> No
 
 def test_after_a_roll_back_the_same_hour_can_be_published_again(at: After) -> None:
     world = at(H1)
-    operations.rollback(Run(world.settings, None, "back"), world.driver(), 1)
+    rollback(Run(world.settings, None, "back"), world.driver(), 1)
     assert world.published()[0] is None
     world.refresh(H1)
     assert differing(world, H1) == []
@@ -131,7 +132,7 @@ def test_maintenance_keeps_only_what_kept_releases_name(at: After) -> None:
         assert all(world.lake.is_whole(table, version) for table, version in release.versions.items())
     assert not world.lake.is_whole("silver_customers", 0)
     assert not stray.exists()
-    operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
+    rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert world.published() == (H1, world.expected[H1])
 
 
@@ -221,7 +222,7 @@ def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -
     )
     Path(delta.file_uris()[0]).unlink()
     with pytest.raises(MedallionError, match="files of gold_order_status_summary are missing"):
-        operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
+        rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert differing(world, H1) == []
 
 

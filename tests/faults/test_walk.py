@@ -20,6 +20,7 @@ from medallion.model.table import STRATEGIES
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Run
 from medallion.storage.rewind import require_version_before
 from tests.faults.model import Model, snapshot, with_hour
@@ -91,7 +92,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: not self.under_way and len(releases.read_all(self.world.lake)) > 1)
     @rule()
     def roll_back_and_forward(self) -> None:
-        operations.rollback(self.run("back"), self.world.driver(), None)
+        rollback(self.run("back"), self.world.driver(), None)
         hour, rows = self.world.published()
         assert rows == self.world.expected[hour]
         self.world.catch_up(self.reached or "")

@@ -25,6 +25,7 @@ from medallion.model.table import Feed, Table
 from medallion.ops import releases
 from medallion.pipeline import analysis, operations, steps
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.inputs import input_states
 from medallion.refresh.refresh_run import RefreshRun, Written
@@ -155,7 +156,7 @@ class Shop(InFolder):
         return operations.restate(Run(self.settings, hour, "restate"), self.driver(said))
 
     def roll_back(self, number: int | None = None) -> Outcome:
-        return operations.rollback(Run(self.settings, None, "back"), self.driver(), number)
+        return rollback(Run(self.settings, None, "back"), self.driver(), number)
 
     def rows(self, table: str = "bronze_orders", version: int | None = None) -> dict[int, str]:
         """What a table holds, by id."""

@@ -18,9 +18,10 @@ from deltalake.schema import PrimitiveType
 
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.ops import event_log, releases
-from medallion.pipeline import adoption, operations, steps
+from medallion.pipeline import adoption, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Run
 from medallion.refresh.definitions import WENT_BACK, find_tables_to_rebuild
 from medallion.refresh.plan import ChangedSince, former_state
@@ -323,7 +324,7 @@ def test_release_names_the_commit_and_no_other_of_its_number(shop: Shop, backups
     shop.refresh()
     assert shop.published("silver_orders") == {1: "one", 2: "two", 3: "three", 4: "four"}
     with pytest.raises(MedallionError, match=f"release {newest.release_id} cannot be restored: .* rebuilt since"):
-        operations.rollback(Run(shop.settings, None, "rollback"), shop.driver(), newest.release_id)
+        rollback(Run(shop.settings, None, "rollback"), shop.driver(), newest.release_id)
 
 
 def test_plain_refresh_rebuilds_a_table_whose_folder_went_back_while_no_hour_is_pending(

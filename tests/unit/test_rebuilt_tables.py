@@ -15,7 +15,7 @@ from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.operations import rollback
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.storage import files

@@ -19,6 +19,7 @@ from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline import operations, publish
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.reprocess import require_published
+from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Run
 from tests.shop import graph
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
@@ -227,7 +228,7 @@ def test_validation_after_a_rollback_ends_without_a_verdict(shop: Shop) -> None:
     for number, hour in enumerate((H0, H1)):
         shop.put(hour, {number: hour})
         shop.refresh(hour)
-    operations.rollback(run(shop, None), shop.driver(), None)
+    rollback(run(shop, None), shop.driver(), None)
     outcome = shop.step("validate", H1)
     assert outcome.status == "skipped" and f"of hour {H0} by now: hour {H1} is not validated" in outcome.message
     assert red_hour(shop) is None and shop.published() == {0: H0}
@@ -249,7 +250,7 @@ def test_hour_in_bronze_that_nobody_publishes_is_a_problem_with_the_command_that
     assert status.unfinished in status.problems and status.unfinished in status_sheet(status).title
     assert lake_status(shop.settings, is_at_work=True).unfinished is None, "a run is between two tasks"
     shop.refresh(H1)
-    operations.rollback(run(shop, None), shop.driver(), None)
+    rollback(run(shop, None), shop.driver(), None)
     assert lake_status(shop.settings).unfinished is None, "it was published, and rolled back on purpose"
 
 
