@@ -33,7 +33,9 @@ from medallion.settings import STALE_HOURS
 
 @click.command()
 @AS_OBJECT
-@click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
+@click.option(
+    "--check", is_flag=True, help="For a monitor: exit code 1 when something is stale, red, refused or not applied."
+)
 @click.option(
     "--stale-hours",
     type=NumberFrom(0),

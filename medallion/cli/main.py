@@ -141,7 +141,9 @@ def run(command: Callable[..., Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted: run the same command again to go on", 1)
     except click.ClickException as error:
-        return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "medallion"
+        return _fail(f"{error.format_message()} ({path} --help tells more)", 2)
     except MedallionError as error:
         return _fail(str(error), error.exit_code, getattr(error, "__notes__", ()))
     except BrokenPipeError:  # the reader of the output has ended, as in `medallion query ... | head -1`

@@ -1,5 +1,6 @@
 """Figures of each run of an hour: rows, warnings, release, seconds and CPU by phase; full compared with incremental."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -13,6 +14,9 @@ COLUMNS = (
     *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
     *("seconds", "cpu_seconds", "rows_in", "rows_out", "details"),
 )
+
+
+_COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,23 @@ class RunFigures:
         return sum(self.cpu_seconds.values()) / 3600
 
 
+def is_of_airflow(run_id: str) -> bool:
+    """Whether a run is one of Airflow's, not of a command."""
+    return _COMMAND_RUN.fullmatch(run_id) is None
+
+
 def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
-    """Return the runs in ``rows`` of the event log, one for each hour of a range, newest hour first."""
+    """Return the runs in ``rows`` of the event log, one for each hour of a range; newest hour first, then newest run.
+
+    rows: oldest first.
+    """
     steps: dict[tuple[str, str], list[EventRow]] = {}
     for row in rows:
         if row.hour:
             steps.setdefault((row.run_id, row.hour), []).append(row)
     runs = [_figures(key, events) for key, events in steps.items() if any(_counts(row) for row in events)]
-    return sorted(runs, key=lambda run: (run.hour, run.run_id), reverse=True)
+    runs.reverse()
+    return sorted(runs, key=lambda run: run.hour, reverse=True)  # which leaves runs of one hour in their order
 
 
 @dataclass(frozen=True)

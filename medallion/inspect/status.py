@@ -100,7 +100,9 @@ def lake_status(
     retained = releases.read_all(lake)
     release, with_clock = (retained[-1] if retained else None), goes_with_clock(retained)
     limit = stale_hours if stale_hours is not None else STALE_HOURS if with_clock else inf
-    rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds", "hour", "details"))
+    rows = event_log.read(
+        lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds", "hour", "run_id", "details")
+    )
     checks = {row.table_name: row for row in rows if row.event_type == "check" and row.table_name}
     failures, seconds = _failures(rows), _seconds(rows)
 
@@ -142,6 +144,8 @@ def lake_status(
     red_hour = unpublished.red if unpublished else None
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
     left = None if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
+    if left:  # a scheduled run that found the same says it once more
+        refused = [line for line in refused if "never applied" not in line]
     is_idle = not (writer or is_at_work or red_hour)
     cut_short = restatement.describe_cut_short() if restatement and is_idle else None
     unfinished = (
@@ -184,10 +188,12 @@ def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
                 failed[row.event_type] = row
             elif row.status in DID_WORK:
                 failed.pop(row.event_type, None)
-    return [
-        f"{kind} of {row.hour or 'the next hour'} failed: {row.details.get('error_without_data', 'see its log')}"
-        for kind, row in failed.items()
-    ]
+    return [f"{kind} of {row.hour or 'the next hour'} failed: {_reason(row)}" for kind, row in failed.items()]
+
+
+def _reason(row: EventRow) -> str:
+    """Say why a step failed, without rows of change files."""
+    return str(row.details.get("error_without_data") or row.details.get("note") or f"see the log of run {row.run_id}")
 
 
 def _failures(rows: Iterable[EventRow]) -> dict[str, int]:

@@ -41,20 +41,26 @@ def require_hold(lake: Lake, name: str) -> Hold:
     """Return the hold of that name. Raises UsageError, with the known names, if there is none."""
     found = {hold.name: hold for hold in read_holds(lake)}
     if name not in found:
-        known = f"there are {', '.join(found)}" if found else "no release is held"
-        raise UsageError(f"no release is held as {name}: {known}")
+        known = f"there are {', '.join(found)}; " if found else ""
+        raise UsageError(f"no release is held as {name}: {known}medallion release list shows numbers and names")
     return found[name]
 
 
-def add_hold(lake: Lake, name: str, release_id: int) -> Hold:
-    """Hold a release. Raises UsageError if the name is no name, or holds a release already."""
+def require_free_name(lake: Lake, name: str) -> None:
+    """Raise UsageError if ``name`` is no name, or holds a release already."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: write letters, digits, _, - and ., a letter first, at most 63")
+    for hold in read_holds(lake):
+        if hold.name == name:
+            raise UsageError(f"{name} holds release {hold.release_id} already: medallion release unhold {name} first")
+
+
+def add_hold(lake: Lake, name: str, release_id: int) -> Hold:
+    """Hold a release. Raises UsageError as ``require_free_name`` does."""
+    require_free_name(lake, name)
     hold = Hold(name, release_id, datetime.now(UTC))
     content = {"release": hold.release_id, "since": hold.since.isoformat(timespec="seconds")}
-    if not files.create_whole(_folder(lake) / f"{name}.json", files.json_text(content).encode()):
-        former = require_hold(lake, name)
-        raise UsageError(f"{name} holds release {former.release_id} already: medallion release unhold {name} first")
+    files.write_json(_folder(lake) / f"{name}.json", content)
     return hold
 
 

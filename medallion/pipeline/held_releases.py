@@ -1,7 +1,7 @@
 """Hold a release under a name, and let go of it, as the one writer of the lake: no upkeep removes it meanwhile."""
 
 from medallion.ops import releases
-from medallion.ops.holds import add_hold, end_hold
+from medallion.ops.holds import add_hold, end_hold, require_free_name, require_hold
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
@@ -12,6 +12,7 @@ def hold(run: Run, driver: Driver, name: str, number: int | None) -> Outcome:
 
     Raises UsageError if there is no such release, the name is taken, or an erasure that was cut short may drop it.
     """
+    require_free_name(driver.lake, name)  # before it waits for another writer
     with driver.writing(run, "hold"):
         require_no_erasure(driver.lake, "nothing is held")
         held = add_hold(driver.lake, name, releases.require_release(driver.lake, number).release_id)
@@ -20,6 +21,7 @@ def hold(run: Run, driver: Driver, name: str, number: int | None) -> Outcome:
 
 def unhold(run: Run, driver: Driver, name: str) -> Outcome:
     """No longer hold a release under ``name``. Raises UsageError, with the known names, if none is held so."""
+    require_hold(driver.lake, name)
     with driver.writing(run, "unhold"):
         held = end_hold(driver.lake, name)
     return driver.report_outcome(Outcome("succeeded", f"release {held.release_id} is no longer held as {name}", None))

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from medallion.hours import hour_or_snapshot
 from medallion.html.templating import Grid, Link, Status, render, render_notice
 from medallion.inspect.hour_history import HourMark
+from medallion.inspect.run_history import is_of_airflow
 from medallion.inspect.status import TableStatus
 from medallion.model.registry import Registry
 from medallion.refresh.definitions import CHANGED
@@ -66,6 +67,7 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
         lead=lead,
         standing=standing,
         blocked=_blocked(standing),
+        by_airflow=bool(standing.blocked and standing.blocked.red and is_of_airflow(standing.blocked.red.run_id)),
         problems=[*problems[:SHOWN], *more],
         days=_days(standing.hours),
         tables=Grid("Tables of the lake", COLUMNS, rows, {1, 2, 3, 5, 7, 9, 10}, None, True),

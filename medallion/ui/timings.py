@@ -1,6 +1,5 @@
 """The pages of timings, from the event log: by hour and step, by table, by changed rows, and one run in detail."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
@@ -8,6 +7,7 @@ from statistics import median
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.html.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
+from medallion.inspect.run_history import is_of_airflow
 from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
@@ -31,7 +31,6 @@ COLUMNS = (
 )
 # Runs that built or rebuilt incremental state stand out, because their seconds do not predict those of later runs.
 COLOURS = {**STRATEGY_COLOURS, StateWork.SET_UP: "#9aa4b2", StateWork.REBUILT: "#6b7789"}
-COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")  # all other runs are Airflow's
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
@@ -83,7 +82,7 @@ def run_page(lake: Lake, run_id: str) -> str:
         title=title,
         page="",
         run_id=run_id,
-        by_airflow=COMMAND_RUN.fullmatch(run_id) is None,
+        by_airflow=is_of_airflow(run_id),
         lead=lead,
         timeline=_timeline(rows),
         steps=_steps(rows),
@@ -135,7 +134,7 @@ def _task_link(row: EventRow) -> TaskLink | str:
         "publish": "publish",
         "validate": "validate",
     }.get(row.event_type)
-    by_airflow = COMMAND_RUN.fullmatch(row.run_id) is None and row.table_name is None
+    by_airflow = is_of_airflow(row.run_id) and row.table_name is None
     return TaskLink(_name(row), row.run_id, task) if task and by_airflow else _name(row)
 
 

@@ -69,7 +69,7 @@ def test_name_stands_for_the_number_in_every_command(shop: Shop, monkeypatch: py
 
 def test_wrong_names_are_refused_and_say_what_is_held(shop: Shop) -> None:
     refresh(shop, H0)
-    with pytest.raises(UsageError, match="no release is held as x: no release is held"):
+    with pytest.raises(UsageError, match="no release is held as x: medallion release list shows"):
         unhold(shop, "x")
     for name in ("../x", "7", "", "a b", "x" * 64):
         with pytest.raises(UsageError, match="is no name: write letters"):
