@@ -38,7 +38,7 @@ def count_dropped_rows(lake: Lake) -> Iterator[Quarantined]:
     names = sorted(name for name in release.versions if name.startswith(QUARANTINE)) if release else []
     if release is None or not names:
         return
-    with open_release(lake, release) as connection:
+    with open_release(lake, release, names) as connection:
         for name in names:
             counts = f"SELECT _broken, COUNT(*) FROM {name} GROUP BY ALL ORDER BY ALL"  # noqa: S608 (a declared name)
             for reason, count in select(connection, counts).fetchall():

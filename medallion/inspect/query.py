@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,13 +36,13 @@ class TableDiff:
 
 
 @contextmanager
-def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]:
-    """Open a connection with a view per table, at the versions of ``release``.
+def open_release(lake: Lake, release: Release, names: Collection[str] | None = None) -> Iterator["DuckDBPyConnection"]:
+    """Open a connection with a view per table, at the versions of ``release``; of the tables ``names``, or of all.
 
     The connection can read the data files of this release and nothing else, and cannot write. Raises MedallionError if
     a table cannot be read at its version.
     """
-    tables = {table: open_named(lake, _require_version(release, table)) for table in release.versions}
+    tables = {table: open_named(lake, _require_version(release, table)) for table in names or release.versions}
     with open_sealed_views(lake, tables) as connection:
         yield connection
 
