@@ -15,6 +15,7 @@ from medallion.cli.common import (
     open_driver,
     show_rows,
 )
+from medallion.hours import hour_or_snapshot
 from medallion.ops import releases
 from medallion.ops.holds import held_releases
 from medallion.storage.lake import state_of
@@ -53,6 +54,9 @@ def show_release(number: int | None, form: str) -> None:
     states = zip(chosen.versions, map(state_of, opened), strict=True)
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
     names = ["table", "version", "rows", "files", "bytes", "path"]
+    if form == "table":
+        published = f"{chosen.published_at:%Y-%m-%d %H:%M:%S} UTC"
+        click.echo(f"release {chosen.release_id} of {hour_or_snapshot(chosen.hour)}, published {published}")
     show_rows(names, rows, form, optional=("path", "files", "bytes"))
 
 

@@ -39,6 +39,15 @@ class Listing:
         names = [name for names in self.hours.get(hour, {}).values() for name in names]
         return {name: self.files[name] for name in [*names, *self.refused.get(hour, {})]}
 
+    def require_hour(self, hour: str) -> None:
+        """Raise HourNotAvailable, with the hours that there are, if the source has no change file of ``hour``."""
+        if not self.hours.get(hour) and hour not in self.refused:
+            have = [other for other in self.hours if self.hours[other]]
+            span = (
+                "it has none of any hour" if not have else f"it has {' to '.join(dict.fromkeys((have[0], have[-1])))}"
+            )
+            raise HourNotAvailable(f"the source has no change file of hour {hour}: {span}")
+
     def hours_after(self, applied: str | None) -> Collection[str]:
         """Return the hours before the first one after ``applied`` that is not complete: hours are applied in order."""
         first = self._first_waiting(applied)

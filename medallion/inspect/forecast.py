@@ -57,7 +57,8 @@ def forecast_hour(
         The hour, and a forecast for each computed table, in dependency order.
 
     Raises:
-        UsageError: The source does not have the hour, or has no hour that the lake does not have yet.
+        HourNotAvailable: The source does not have the hour.
+        UsageError: The source has no hour that the lake does not have yet.
     """
     source, topics = open_source(settings), {feed.topic: feed.name for feed in tables.feeds}
     listing = change_files(source, tables.feeds)
@@ -66,8 +67,7 @@ def forecast_hour(
         hour = next((listed for listed in listing.hours if applied is None or listed > applied), None)
         if hour is None:
             raise UsageError("the source has no hour that the lake does not have: name one with --hour")
-    if hour not in listing.hours:
-        raise UsageError(f"the source has no change file of hour {hour}")
+    listing.require_hour(hour)
     listing.require_understood(hour)
     lines = {topics[topic]: _count_lines(source, names) for topic, names in listing.hours[hour].items()}
     events = event_log.read(lake, event_log.RECENT, event_type="refresh")

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from medallion.errors import HourNotAvailable, MedallionError
+from medallion.errors import MedallionError
 from medallion.hours import has_ended
 from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
 from medallion.ingest.hour_files import source_path
@@ -83,10 +83,8 @@ def check_source(source: Source, feeds: Sequence[Feed], hour: str | None, max_ba
         UsageError: A format is unknown.
     """
     listing = change_files(source, feeds)
-    if hour is not None and not listing.hours.get(hour) and hour not in listing.refused:
-        have = [other for other in listing.hours if listing.hours[other]]
-        span = f"it has {have[0]} to {have[-1]}" if have else f"it has none of any hour: {source.root}"
-        raise HourNotAvailable(f"the source has no change file of hour {hour}: {span}")
+    if hour is not None:
+        listing.require_hour(hour)
     whole = tuple(other for other in listing.hours_after(None) if has_ended(other))
     waiting = dict(listing.waiting) | {
         other: "it has not ended" for other in listing.hours if not has_ended(other) and other not in listing.waiting

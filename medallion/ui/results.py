@@ -146,7 +146,9 @@ def _table_list(release: releases.Release, earlier: releases.Release | None, tab
         link = Link(table.name, f"results?table={table.name}")
         rows.append((link, now, difference, Long(table.doc.partition("\n")[0])))
     since = f"since {hour_or_snapshot(earlier.hour)}" if earlier else "change"
-    return Grid(f"{counted(len(rows), 'table')} from Gold on", ("table", "rows", since, "what it is"), rows, {1, 2})
+    return Grid(
+        f"{counted(len(rows), 'table')} of Gold and above", ("table", "rows", since, "what it is"), rows, {1, 2}
+    )
 
 
 def _title(table: str) -> str:

@@ -185,7 +185,7 @@ def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> Non
     with browser(airflow) as page:
         for path, told in (
             ("plugin/medallion-status", f"{H0}, published"),
-            ("plugin/medallion-results", "tables from Gold on"),
+            ("plugin/medallion-results", "tables of Gold and above"),
             ("plugin/medallion-runs", "seconds by phase"),
             ("plugin/medallion-reports", "first"),
             ("plugin/medallion-timings", "Seconds of an hour, by step"),
