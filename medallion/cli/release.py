@@ -55,8 +55,7 @@ def show_release(number: int | None, form: str) -> None:
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
     names = ["table", "version", "rows", "files", "bytes", "path"]
     if form == "table":
-        published = f"{chosen.published_at:%Y-%m-%d %H:%M:%S} UTC"
-        click.echo(f"release {chosen.release_id} of {hour_or_snapshot(chosen.hour)}, published {published}")
+        click.echo(f"release {chosen.release_id} of {hour_or_snapshot(chosen.hour)}")
     show_rows(names, rows, form, optional=("path", "files", "bytes"))
 
 
@@ -110,7 +109,7 @@ def hold_release(name: str, number: int | None) -> None:
 
     \b
       medallion release hold annual-report-2025
-      medallion query --release annual-report-2025 "SELECT * FROM gold_revenue_by_region"
+      medallion query --release annual-report-2025 "FROM gold_daily_orders"
     """
     from medallion.pipeline import held_releases
     from medallion.pipeline.run import Run
