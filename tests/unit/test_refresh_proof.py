@@ -384,11 +384,6 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
         ("SELECT order_id, n FROM {bronze_items} UNION ALL SELECT 1, 2", "a UNION with rows that do not have order_id"),
         ("SELECT order_id, n FROM {bronze_items} EXCEPT SELECT 1, 2", "an EXCEPT with rows that do not have order_id"),
         (
-            "SELECT /*+ BROADCAST(o) */ i.order_id, o.status FROM {bronze_items} AS i INNER JOIN {bronze_orders} AS o"
-            " ON o.order_id = i.order_id",
-            "it has RESOLVED HINT, which is not known to be refreshed rightly",
-        ),
-        (
             "SELECT order_id FROM {bronze_items} UNION ALL SELECT product_id AS order_id FROM {bronze_items}",
             "order_id is not passed through unchanged",
         ),
