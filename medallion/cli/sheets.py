@@ -89,12 +89,7 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
     if status.writer:
         yield f"being written by {status.writer}"
     if restated := status.restatement:
-        which = (
-            f"hour {restated.hour} is"
-            if restated.hour == restated.until
-            else f"hours {restated.hour} to {restated.until} are"
-        )
-        yield f"{which} being restated: publishing waits"
+        yield f"{restated.headline}: publishing waits"
     yield from filter(None, (status.late, status.left, *status.refused))
     if changed := [row.table for row in status.tables if row.definition_changed]:
         yield f"{CHANGED}: {', '.join(changed)}; {advice.reprocess()}"

@@ -74,7 +74,7 @@ def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
 def recover_red_hour(first: str, last: str) -> str:
     """Say how to publish hours whose check failed, depending on what was at fault."""
     return (
-        f"If the source was at fault, have it deliver corrected files (one that it withdraws is applied as it landed)"
+        "If the source was at fault, have it deliver corrected files (one that it withdraws is applied as it landed)"
         f" and {restate(first)}."
         f" If a rule or the code was, correct it and {refresh(last)}"
     )

@@ -1,9 +1,10 @@
 """Find landed files of hours before whose records the parts of an hour may repeat."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from medallion.ingest.hour_files import landed_file
-from medallion.ingest.ledger import landed_hours, read_manifest_if_whole
+from medallion.ingest.ledger import manifests_before
 from medallion.ingest.parts import LandedParts, Part, Parts
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
@@ -14,29 +15,19 @@ _HOURS = 2  # of the feed: what a sink delivers again after a restart, it delive
 def landed_before(lake: Lake, feed: Feed, hour: str, parts: Sequence[Part]) -> list[LandedParts]:
     """Return what landed for the last hours of ``feed`` before ``hour`` and may have records of ``parts``.
 
-    A restarted sink that tells hours by its clock delivers records again in the folder of another hour. A file is
-    compared if a part begins at an offset of its, and only while it is in the landing folder.
+    A restarted sink that tells hours by its clock delivers records again in the folder of another hour. A file
+    is compared if a part begins before its end, and only while it is in the landing folder.
     """
     begins: dict[tuple[str, int], int] = {}
     for part in parts:
         if part.stream is not None and part.first_offset is not None:
             begins[part.stream] = min(part.first_offset, begins.get(part.stream, part.first_offset))
     found: list[LandedParts] = []
-    if not begins:
-        return found
-    seen = 0
-    for before in sorted((other for other in landed_hours(lake) if other < hour), reverse=True):
-        manifest = read_manifest_if_whole(lake, before)
-        if manifest is None or feed.topic not in manifest.files:
-            continue
-        former = Parts(manifest.files[feed.topic].parts)
-        place = landed_file(lake, feed.topic, before)
+    for manifest in islice(manifests_before(lake, hour, feed.topic), _HOURS) if begins else ():
+        former, place = Parts(manifest.files[feed.topic].parts), landed_file(lake, feed.topic, manifest.hour)
         if any(_goes_on_past(part, begins) for part in former) and place.is_file():
-            found.insert(0, (place, former))
-        seen += 1
-        if seen == _HOURS:
-            break
-    return found
+            found.append((place, former))
+    return found[::-1]
 
 
 def _goes_on_past(part: Part, begins: dict[tuple[str, int], int]) -> bool:

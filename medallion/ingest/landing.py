@@ -11,7 +11,7 @@ from medallion.ingest.delta_source import require_all_commits
 from medallion.ingest.erased_lines import ErasedLines, without_erased
 from medallion.ingest.hour_files import decoded_file, landed_file
 from medallion.ingest.landed_before import landed_before
-from medallion.ingest.ledger import Manifest, known_manifest, landed_hours, read_manifest, write_manifest
+from medallion.ingest.ledger import Manifest, known_manifest, manifests_before, write_manifest
 from medallion.ingest.listing import Listing
 from medallion.ingest.partial_updates import complete_updates
 from medallion.ingest.parts import Parts
@@ -83,16 +83,16 @@ def copy_change_files(
     }
     copied: dict[str, Landed] = {}
     for topic, own in names.items():
-        place = landed_file(lake, topic, hour)
+        place, is_copied = landed_file(lake, topic, hour), len(own) == 1 and is_plain(own[0]) and not kept.get(topic)
         forget = partial(to_land.forget.in_file, topic) if to_land.forget is not None else None
         reading = Reading(columns.get(topic, ANY), forget)
         if kept.get(topic):
             copied[topic] = land_beside(source, own, place, known[topic], kept[topic], reading)
-        elif topic not in several and is_plain(own[0]):  # the layout gives its name, so parts need not record it
+        elif topic not in several and is_copied:  # the layout gives its name, so parts need not record it
             copied[topic] = copy_file(source, own[0], place)
         else:
             copied[topic] = land_files(source, own, place, reading)
-        if to_land.forget is not None:
+        if to_land.forget is not None and is_copied:  # files that are put together have been cleaned before that
             copied[topic] = to_land.forget.in_landed(topic, place, copied[topic], own)
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
@@ -104,12 +104,8 @@ def require_all_commits_landed(lake: Lake, feed: Feed, hour: str, listing: Listi
     names = listing.hours.get(hour, {}).get(feed.topic, ())
     if feed.delivery.format != DELTA or not names:
         return
-    former = None
-    for before in sorted((other for other in landed_hours(lake) if other < hour), reverse=True):
-        manifest = read_manifest(lake, before)
-        if manifest is not None and feed.topic in manifest.files and (parts := manifest.files[feed.topic].parts):
-            former = parts[-1].name
-            break
+    landed = (manifest.files[feed.topic].parts for manifest in manifests_before(lake, hour, feed.topic))
+    former = next((parts[-1].name for parts in landed if parts), None)
     require_all_commits(feed, names, listing.files, former)
 
 

@@ -1,6 +1,6 @@
 """The ledger of hours: which are applied to Bronze, which the source lists, and which is applied next."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -49,6 +49,14 @@ def landed_hours(lake: Lake) -> set[str]:
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     """Read what landed for ``hour``; None if nothing has."""
     return files.read_record(_manifest(lake, hour), partial(_parse_manifest, hour), "restore it from a backup")
+
+
+def manifests_before(lake: Lake, hour: str, topic: str) -> Iterator[Manifest]:
+    """Yield what landed for the hours before ``hour`` that have a file of ``topic``, the newest first."""
+    for before in sorted((other for other in landed_hours(lake) if other < hour), reverse=True):
+        manifest = read_manifest(lake, before)
+        if manifest is not None and topic in manifest.files:
+            yield manifest
 
 
 def read_manifest_if_whole(lake: Lake, hour: str) -> Manifest | None:

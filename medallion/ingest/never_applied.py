@@ -23,11 +23,10 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
     return True
 
 
-def read_never_applied(lake: Lake, applied: str | None) -> str | None:
-    """Describe the hours of the last warning that are still not applied. applied: the last hour that Bronze has."""
+def read_never_applied(lake: Lake, applied: str | None) -> list[str]:
+    """Return the hours of the last warning that are still not applied. applied: the last hour that Bronze has."""
     newest = next(reversed(_warned_of(lake)), [])
-    waiting = [hour for hour in newest if hour > (applied or "")]
-    return describe(waiting) if waiting else None
+    return [hour for hour in newest if hour > (applied or "")]
 
 
 def describe(hours: Sequence[str]) -> str:

@@ -34,6 +34,16 @@ class Restatement:
     landed: tuple[str, ...] = ()
     run_id: str = ""
 
+    @property
+    def span(self) -> str:
+        """Its hours in words."""
+        return f"hour {self.hour}" if self.hour == self.until else f"hours {self.hour} to {self.until}"
+
+    @property
+    def headline(self) -> str:
+        """Which hours are being restated."""
+        return f"{self.span} {'is' if self.hour == self.until else 'are'} being restated"
+
     def is_of(self, run_id: str, hour: str) -> bool:
         """Check whether this run began it for ``hour`` and Bronze is restored, so that a later attempt continues."""
         return self.rewound and (self.run_id, self.hour) == (run_id, hour)
@@ -55,7 +65,7 @@ class Restatement:
     def describe_cut_short(self) -> str:
         """Say that the restatement is unfinished and how to finish it, for when no process is working on it."""
         return (
-            f"the restatement of hours {self.hour} to {self.until} was cut short, and readers keep the release from"
+            f"the restatement of {self.span} was cut short, and readers keep the release from"
             f" before it: {advice.finish_restatement(self.until)}"
         )
 

@@ -35,15 +35,13 @@ def find_unpublished(
     """
     if applied is None or releases.latest(lake) is None:
         return None
-    is_on_its_way = restated is not None and bool(restated.remaining(applied))
-    if restated is not None and is_on_its_way and not restated.rewound:
+    on_its_way = restated if restated is not None and restated.remaining(applied) else None
+    if on_its_way is not None and not on_its_way.rewound:
         return None
-    red = read_red_hour(lake, tables.layers, of_current_rows=is_on_its_way)
-    if red is None and is_on_its_way:
-        return None
+    red = read_red_hour(lake, tables.layers, of_current_rows=on_its_way is not None)
     if red is not None:
         return UnpublishedHour(applied, red.run_id, replace(red, hour=min(red.hour, applied), until=applied))
-    if restated is None and releases.was_published(lake, applied):
+    if on_its_way is not None or (restated is None and releases.was_published(lake, applied)):
         return None
     return UnpublishedHour(applied, "")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import inf
 from statistics import mean
 
@@ -10,7 +10,7 @@ from medallion.errors import advice
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest import ledger
 from medallion.ingest.late_files import late_warning, read_late
-from medallion.ingest.never_applied import read_never_applied
+from medallion.ingest.never_applied import describe, read_never_applied
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.hour_history import goes_with_clock
@@ -26,6 +26,7 @@ from medallion.storage import files
 from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import Lake, TableState, hour_in
 
+BETWEEN_TASKS = timedelta(minutes=10)
 MEAN_OF = 24  # number of refreshes of a table over which its mean seconds are computed
 
 
@@ -137,20 +138,20 @@ def lake_status(
     registry = tables_of(lake, settings.extras)
     tables = files.side_by_side(table_status, registry)
     writer, restatement = current_writer(lake), read_restatement(lake)
-    late, refused = late_warning(read_late(lake)), _refused_hours(rows)
+    late = late_warning(read_late(lake))
     feeds = {feed.name for feed in registry.feeds}
     applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
     unpublished = find_unpublished(lake, registry, applied, restatement)
     red_hour = unpublished.red if unpublished else None
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
-    left = None if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
-    if left:  # a scheduled run that found the same says it once more
-        refused = [line for line in refused if "never applied" not in line]
+    waiting = [] if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
+    left = describe(waiting) if waiting else None
+    refused = _refused_hours(rows, next(iter(waiting), None))
     is_idle = not (writer or is_at_work or red_hour)
     cut_short = restatement.describe_cut_short() if restatement and is_idle else None
     unfinished = (
         f"hour {unpublished.hour} is in Bronze, and readers do not have it: {advice.refresh(unpublished.hour)}"
-        if unpublished and is_idle and not cut_short
+        if unpublished and is_idle and not cut_short and _is_quiet(rows)
         else None
     )
     return LakeStatus(
@@ -179,13 +180,22 @@ def _is_published(release: releases.Release, table: str, state: TableState) -> b
     return published is not None and published.version == state.version and published.is_in(state.delta)
 
 
-def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
-    """Say why steps of Bronze failed that have not succeeded since, which means that a pending hour is refused."""
+def _is_quiet(rows: Sequence[EventRow]) -> bool:
+    """Whether the newest event is so old that no run can be between two of its tasks, or about to try one again."""
+    return not rows or datetime.now(UTC) - rows[-1].event_timestamp > BETWEEN_TASKS
+
+
+def _refused_hours(rows: Iterable[EventRow], waiting: str | None) -> list[str]:
+    """Say why steps of Bronze failed that have not succeeded since, which means that a pending hour is refused.
+
+    waiting: the first hour that nobody has applied; that later ones do not land follows from it.
+    """
     failed: dict[str, EventRow] = {}
     for row in rows:
         if row.table_name is None and row.event_type in {"land", "apply"}:
             if row.status == "failed":
-                failed[row.event_type] = row
+                if waiting is None or (row.hour or "") <= waiting:
+                    failed[row.event_type] = row
             elif row.status in DID_WORK:
                 failed.pop(row.event_type, None)
     return [f"{kind} of {row.hour or 'the next hour'} failed: {_reason(row)}" for kind, row in failed.items()]

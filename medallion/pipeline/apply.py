@@ -117,8 +117,7 @@ def _require_turn(driver: Driver, hour: str, *, is_selection: bool) -> None:
     restated = read_restatement(lake)
     if restated is not None and (not restated.rewound or restated.awaits_landing(hour)):
         raise MedallionError(
-            f"hour {hour} cannot be applied: hours {restated.hour} to {restated.until} are being restated;"
-            f" {advice.refresh()} to continue that first"
+            f"hour {hour} cannot be applied: {restated.headline}; {advice.refresh()} to continue that first"
         )
     require_no_red_hour(lake, driver.tables, hour, applied, restated)
     if before := find_unfinished(lake, driver.tables, hour, applied, restated, is_selection=is_selection):

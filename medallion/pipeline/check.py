@@ -18,8 +18,8 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import read_plan
-from medallion.pipeline.outdated import defer_step, skip_overtaken
-from medallion.pipeline.refresh import require_bronze_at
+from medallion.pipeline.outdated import defer_step
+from medallion.pipeline.refresh import find_overtaken
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import edited_since
 from medallion.storage.foreign_commits import require_ours
@@ -44,11 +44,11 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
     from medallion.storage.duckdb_views import TableAt
 
     assert layer is not None, "run_step asks for it"
-    if overtaken := skip_overtaken(driver, run, log, "check", layer):
-        return overtaken
     if deferred := defer_step(driver, run, log, "check", layer):
         return deferred
-    require_bronze_at(driver, run.hour)
+    if overtaken := find_overtaken(driver, run.hour):
+        with log.timed("check", layer) as event:
+            return driver.skip(run, event, overtaken)
     lake = driver.lake
     former = read_check_record(lake, layer)
     history = former.history if former else {}

@@ -19,6 +19,7 @@ from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
+from medallion.ops.events import Event
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_in, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
@@ -272,6 +273,11 @@ class Driver:
         """Report how a step ended, and return it."""
         self.report(outcome.message)
         return outcome
+
+    def skip(self, run: Run, event: Event, note: str) -> Outcome:
+        """Record and report that a step is skipped, and why."""
+        event.status, event.details["note"] = "skipped", note
+        return self.report_outcome(Outcome("skipped", note, run.hour))
 
     def stop(self) -> None:
         """End the sessions that were started."""

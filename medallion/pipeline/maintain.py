@@ -114,16 +114,15 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
     """Delete releases that are too old, and return the others."""
-    since, held = datetime.now(UTC) - timedelta(hours=keep.hours), held_releases(lake)
-    newest = {release.release_id for release in published[-2:]}
-    retained = [r for r in published if r.published_at >= since or r.release_id in newest | held.keys()]
-    if len(retained) < len(published):
+    since = datetime.now(UTC) - timedelta(hours=keep.hours)
+    needed = {release.release_id for release in published[-2:]} | held_releases(lake).keys()
+    gone = {r.release_id for r in published if r.published_at < since} - needed
+    if gone:
         delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
         _require_own(lake, "releases", lake.releases, delta)
-        gone = sorted({r.release_id for r in published} - {r.release_id for r in retained})
-        delta.delete(f"release_id IN ({', '.join(map(str, gone))})", commit_properties=properties(upon=delta))
-    return retained
+        delta.delete(f"release_id IN ({', '.join(map(str, sorted(gone)))})", commit_properties=properties(upon=delta))
+    return [release for release in published if release.release_id not in gone]
 
 
 def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:

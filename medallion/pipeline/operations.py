@@ -201,7 +201,7 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
         applied = ledger.applied_hour(driver.lake, driver.tables)
         if red := find_red(driver.lake, driver.tables, applied, plan):  # somebody checked an hour on its way
             raise UsageError(red.refuse("the restatement cannot go on"))
-        remaining = plan.remaining(ledger.applied_hour(driver.lake, driver.tables))
+        remaining = plan.remaining(applied)
         while remaining:
             landed = run_step("land", replace(run, hour=None), driver)
             run_step("apply", replace(run, hour=landed.hour), driver)

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medallion.errors import advice
-from medallion.ingest import ledger
-from medallion.ingest.restatement import read_restatement
 from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
 from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import EventType
-from medallion.ops.releases import was_published
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.foreign_commits import ChangedByOthers, require_ours
@@ -67,20 +64,6 @@ def tables_left_behind(driver: Driver, layer: str | None = None) -> list[str]:
     return [table.name for table in driver.tables if table.name in behind and table.layer in layers]
 
 
-def skip_overtaken(driver: Driver, run: Run, log: EventLog, step: EventType, layer: str | None) -> Outcome | None:
-    """Skip a step of an hour that another run has published meanwhile and gone on from: no retry could succeed.
-
-    Returns how the skipped step ended; None if the step need not be skipped.
-    """
-    lake, applied = driver.lake, ledger.applied_hour(driver.lake, driver.tables)
-    if run.hour is None or (applied or "") <= run.hour or read_restatement(lake) or not was_published(lake, run.hour):
-        return None
-    note = f"another run has published hour {run.hour} and gone on to {applied}: nothing is left to do"
-    with log.timed(step, layer) as event:
-        event.status, event.details["note"] = "skipped", note
-    return driver.report_outcome(Outcome("skipped", note, run.hour))
-
-
 def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: str | None) -> Outcome | None:
     """Skip a step of a run that selects tables while tables that the step covers are behind their inputs.
 
@@ -98,5 +81,4 @@ def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: 
     if waiting := select_tables(driver.tables, run.select).intersection(behind):
         note += f"; {min(waiting)} waits for its inputs: select +{min(waiting)} to refresh them with it"
     with log.timed(step, layer) as event:
-        event.status, event.details["note"] = "skipped", note
-    return driver.report_outcome(Outcome("skipped", note, run.hour))
+        return driver.skip(run, event, note)

@@ -17,8 +17,8 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
 from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.outdated import defer_step, find_outdated_input, skip_overtaken
-from medallion.pipeline.refresh import require_bronze_at
+from medallion.pipeline.outdated import defer_step, find_outdated_input
+from medallion.pipeline.refresh import find_overtaken
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import table_id
@@ -29,20 +29,16 @@ if TYPE_CHECKING:
 
 
 def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
-    if overtaken := skip_overtaken(driver, run, log, "publish", None):
-        return overtaken
     if deferred := defer_step(driver, run, log, "publish", None):
         return deferred
     with log.timed("publish", cpu=driver.cpu) as event:
         last = releases.latest(driver.lake)
         restated = read_restatement(driver.lake)
         if restated and (left := restated.remaining(ledger.applied_hour(driver.lake, driver.tables))):
-            event.status = "skipped"
-            event.details["note"] = note = (
-                f"hours are being restated: nothing is published before {ledger.named_hours(left)} are applied"
-            )
-            return driver.report_outcome(Outcome("skipped", note, run.hour))
-        require_bronze_at(driver, run.hour)
+            note = f"hours are being restated: nothing is published before {ledger.named_hours(left)} are applied"
+            return driver.skip(run, event, note)
+        if overtaken := find_overtaken(driver, run.hour):
+            return driver.skip(run, event, overtaken)
         if not restated:
             require_bronze_of_readers(driver.lake, driver.tables)
         if missing := missing_tables(driver.lake, driver.tables.tables):
@@ -61,8 +57,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
         }
         if last is not None and last.hour == run.hour and (last.versions, last.table_ids) == (versions, ids):
             end_restatement(driver.lake)
-            event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
-            return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
+            return driver.skip(run, event, f"release {last.release_id} names these versions already")
         release = releases.publish(
             driver.lake,
             after=last,
@@ -90,19 +85,11 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> 
         return deferred
     with log.timed("validate", cpu=driver.cpu) as event:
         if restated := read_restatement(lake):
-            event.status = "skipped"
-            event.details["note"] = note = (
-                f"hours {restated.hour} to {restated.until} are being restated: there is nothing to validate yet"
-            )
-            return driver.report_outcome(Outcome("skipped", note, run.hour))
+            return driver.skip(run, event, f"{restated.headline}: there is nothing to validate yet")
         release = releases.require_release(lake, None)
         if release.hour != run.hour:  # another run has published or rolled back since
-            event.status = "skipped"
-            event.details["note"] = note = (
-                f"readers have release {release.release_id} of {hour_or_snapshot(release.hour)} by now:"
-                f" {hour_or_snapshot(run.hour)} is not validated any more"
-            )
-            return driver.report_outcome(Outcome("skipped", note, run.hour))
+            readers_have = f"readers have release {release.release_id} of {hour_or_snapshot(release.hour)} by now"
+            return driver.skip(run, event, f"{readers_have}: {hour_or_snapshot(run.hour)} is not validated any more")
         entries = validate(lake, driver.tables, release, run.hour)
         event.details = {"release_id": release.release_id, "tables": entries}
         event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())

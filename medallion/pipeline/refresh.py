@@ -7,13 +7,13 @@ from medallion.counts import counted
 from medallion.errors import MedallionError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
+from medallion.ingest.restatement import read_restatement
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.outdated import skip_overtaken
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.refresh_run import RefreshRun, Written
@@ -28,9 +28,9 @@ _STATE_WORDS = {
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
-    if overtaken := skip_overtaken(driver, run, log, "refresh", layer):
-        return overtaken
-    require_bronze_at(driver, run.hour)
+    if overtaken := find_overtaken(driver, run.hour):
+        with log.timed("refresh", layer) as event:
+            return driver.skip(run, event, overtaken)
     driver.require_proven_tables(layer, run, log)
     strategy = driver.strategy_of(run)
     every = driver.tables.queries(layer)
@@ -38,8 +38,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
     tables = tuple(table for table in every if table.name in selected)
     if not tables:
         with log.timed("refresh", layer) as event:
-            event.status, event.details["note"] = "skipped", f"no {layer} table is selected"
-        return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
+            return driver.skip(run, event, f"no {layer} table is selected")
     refresh_run = RefreshRun(
         driver.lake,
         driver.sessions(log),
@@ -131,11 +130,18 @@ def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: i
     ) from error
 
 
-def require_bronze_at(driver: Driver, hour: str | None) -> None:
-    """Raise MedallionError unless Bronze is at ``hour``."""
-    applied = ledger.applied_hour(driver.lake, driver.tables)
-    if applied != hour:
-        raise MedallionError(
-            f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run has applied a"
-            f" later hour, or this hour was not applied; {advice.refresh()} to continue from there"
-        )
+def find_overtaken(driver: Driver, hour: str | None) -> str | None:
+    """Say that another run has published ``hour`` and gone on, so that no step of it can succeed; None if it has not.
+
+    Raises MedallionError if Bronze is at another hour otherwise.
+    """
+    lake, applied = driver.lake, ledger.applied_hour(driver.lake, driver.tables)
+    if applied == hour:
+        return None
+    is_later = hour is not None and applied is not None and applied > hour
+    if hour is not None and is_later and read_restatement(lake) is None and releases.was_published(lake, hour):
+        return f"another run has published hour {hour} and gone on to {applied}: nothing is left to do"
+    raise MedallionError(
+        f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run has applied a"
+        f" later hour, or this hour was not applied; {advice.refresh()} to continue from there"
+    )

@@ -56,7 +56,8 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
         f"Release {release.release_id} of {hour_or_snapshot(release.hour)}, published"
         f" {release.published_at:%Y-%m-%d %H:%M:%S} UTC"
     )
-    problems = [problem for problem in status.problems if problem != status.red or standing.blocked is None]
+    above = (status.red, status.unfinished) if standing.blocked else ()  # as the notes above the list say the same
+    problems = [problem for problem in status.problems if problem not in above]
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
     classes = {row.table: f"{row.check.replace(' ', '-')}{' stale' if row.stale else ''}" for row in status.tables}
     rows = [_row(row, standing) for row in status.tables]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from medallion.ingest.never_applied import read_never_applied, warn_of_never_applied
+from medallion.ingest.never_applied import describe, read_never_applied, warn_of_never_applied
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
 from medallion.ui.plots import hour_places
@@ -24,7 +24,7 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
         (H2, "pending"),
     ]
     shop.refresh(H1)
-    assert (read_never_applied(shop.lake, H1) or "").startswith(f"hour {H2} of the source was never applied")
+    assert describe(read_never_applied(shop.lake, H1)).startswith(f"hour {H2} of the source was never applied")
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"
