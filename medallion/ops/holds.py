@@ -41,7 +41,7 @@ def require_hold(lake: Lake, name: str) -> Hold:
     """Return the hold of that name. Raises UsageError, with the known names, if there is none."""
     found = {hold.name: hold for hold in read_holds(lake)}
     if name not in found:
-        known = f"there are {', '.join(found)}; " if found else ""
+        known = f"the names in use are {', '.join(found)}; " if found else ""
         raise UsageError(f"no release is held as {name}: {known}medallion release list shows numbers and names")
     return found[name]
 
@@ -52,7 +52,7 @@ def require_free_name(lake: Lake, name: str) -> None:
         raise UsageError(f"{name!r} is no name: write letters, digits, _, - and ., a letter first, at most 63")
     for hold in read_holds(lake):
         if hold.name == name:
-            raise UsageError(f"{name} holds release {hold.release_id} already: medallion release unhold {name} first")
+            raise UsageError(f"{name} holds release {hold.release_id} already: run medallion release unhold {name} before")
 
 
 def add_hold(lake: Lake, name: str, release_id: int) -> Hold:

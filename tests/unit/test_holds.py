@@ -77,9 +77,9 @@ def test_wrong_names_are_refused_and_say_what_is_held(shop: Shop) -> None:
     with pytest.raises(UsageError, match="there is no release 9"):
         hold(shop, "x", 9)
     hold(shop, "x")
-    with pytest.raises(UsageError, match="x holds release 2 already: medallion release unhold x first"):
+    with pytest.raises(UsageError, match="x holds release 2 already: run medallion release unhold x before"):
         hold(shop, "x")
-    with pytest.raises(UsageError, match="no release is held as y: there are x"):
+    with pytest.raises(UsageError, match="no release is held as y: the names in use are x"):
         holds.require_hold(shop.lake, "y")
 
 
