@@ -52,7 +52,8 @@ def require_free_name(lake: Lake, name: str) -> None:
         raise UsageError(f"{name!r} is no name: write letters, digits, _, - and ., a letter first, at most 63")
     for hold in read_holds(lake):
         if hold.name == name:
-            raise UsageError(f"{name} holds release {hold.release_id} already: run medallion release unhold {name} before")
+            held = f"{name} holds release {hold.release_id} already"
+            raise UsageError(f"{held}: run medallion release unhold {name} before")
 
 
 def add_hold(lake: Lake, name: str, release_id: int) -> Hold:
