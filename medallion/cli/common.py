@@ -227,11 +227,24 @@ def print_sheet(sheet: "Sheet") -> None:
     """Print a sheet as wide as the terminal; in full with --wide, or if the width of the output is unknown."""
     from medallion.cli.sheet import render
 
+    for line in render(sheet, _output_width()):
+        click.echo(line)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of text, broken between words to the width of the terminal; whole with --wide."""
+    from medallion.cli.sheet import wrap_line
+
+    width = _output_width()
+    for line in lines:
+        for part in wrap_line(line, width):
+            click.echo(part)
+
+
+def _output_width() -> int | None:
     is_wide = click.get_current_context().meta.get(_WIDE, False)
     is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    width = shutil.get_terminal_size().columns if is_known and not is_wide else None
-    for line in render(sheet, width):
-        click.echo(line)
+    return shutil.get_terminal_size().columns if is_known and not is_wide else None
 
 
 def print_rich(renderable: Any) -> None:

@@ -49,6 +49,21 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
         yield advance
 
 
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that ``what`` is being done, and for how long; elsewhere nothing is printed."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield
+
+
 def _tenths() -> Advance:
     """Return a function that prints progress as plain lines for a log, at most ten of them for long work."""
     reported = -1

@@ -17,6 +17,7 @@ from medallion.cli.common import (
     settings,
     show_rows,
 )
+from medallion.cli.console import working
 from medallion.errors import MedallionError, UsageError
 from medallion.model.table import Table
 from medallion.ops import releases
@@ -51,7 +52,8 @@ def preview(name: str, limit: int, diff: bool, form: str) -> None:
         raise UsageError(f"{table.name} is no query: medallion query shows its rows")
     if problems := unknown_columns(table, Schemas(tables.tables)):
         raise MedallionError("; ".join(problems))
-    spark = spark_session(settings())
+    with working("starting Spark"):
+        spark = spark_session(settings())
     try:
         _show(Preview(spark, lake, tables, release, table), limit, diff, form)
     finally:
@@ -60,10 +62,12 @@ def preview(name: str, limit: int, diff: bool, form: str) -> None:
 
 def _show(preview: "Preview", limit: int, diff: bool, form: str) -> None:
     if not diff:
-        found = preview.rows(limit)
+        with working(f"computing {preview.table.name}"):
+            found = preview.rows(limit)
         show_rows(found.columns, found.rows, form)
         return
-    difference = preview.difference(limit)
+    with working(f"comparing {preview.table.name} with release {preview.release.release_id}"):
+        difference = preview.difference(limit)
     sample = difference.sample
     if form == "json":
         rows = [dict(zip(sample.columns, row, strict=True)) for row in sample.rows]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import AS_OBJECT, current_lake, print_json, settings
+from medallion.cli.common import AS_OBJECT, current_lake, print_json, print_lines, settings
 from medallion.errors import MedallionError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def explain(table: str | None, file: Path | None, form: str) -> None:
     if form == "json":
         print_json(explanation.as_json())
     else:
-        click.echo("\n".join(explanation.lines()))
+        print_lines(explanation.lines())
 
 
 def _of_table(tables: "Registry", name: str) -> "Explanation":

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import AS_OBJECT, HOUR, current_tables, loaded_lake, print_json, settings, show_rows
+from medallion.cli.common import (
+    AS_OBJECT,
+    HOUR,
+    current_tables,
+    loaded_lake,
+    print_json,
+    print_lines,
+    settings,
+    show_rows,
+)
 from medallion.errors import MedallionError
 
 if TYPE_CHECKING:
@@ -63,7 +72,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
         fields = ("table", "policy", "reason")
         print_json([{**{f: getattr(entry, f) for f in fields}, "method": entry.proof.method} for entry in shown])
     else:
-        click.echo("\n".join(map(_line, shown)))
+        print_lines(map(_line, shown))
 
 
 def _show_forecast(hour: str | None, form: str) -> None:

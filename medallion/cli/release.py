@@ -15,6 +15,7 @@ from medallion.cli.common import (
     open_driver,
     show_rows,
 )
+from medallion.cli.console import working
 from medallion.hours import hour_or_snapshot
 from medallion.ops import releases
 from medallion.ops.holds import held_releases
@@ -35,11 +36,15 @@ def list_releases(form: str) -> None:
     names = ["release", "hour", "published_at", "restores", "held_as", "strategy", "run_id"]
     lake = loaded_lake()
     held, first = held_releases(lake), "snapshot" if form == "table" else None
+    kept = releases.read_all(lake)
     rows = (
-        (r.release_id, r.hour or first, r.published_at, r.restores, _names(held, r), r.strategy, r.run_id)
-        for r in releases.read_all(lake)
+        (r.release_id, r.hour or first, r.published_at, r.restores, _names(held, r), r.strategy, r.run_id) for r in kept
     )
     show_rows(names, rows, form, optional=("run_id", "strategy", "restores", "held_as"))
+    if kept and form == "table":
+        newest = kept[-1]
+        again = "" if newest.restores is None else f", which restores release {newest.restores}"
+        click.echo(f"readers see release {newest.release_id} of {hour_or_snapshot(newest.hour)}{again}")
 
 
 @release.command("show")
@@ -72,14 +77,14 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
     lake = current_lake()
     a, b = releases.require_release(lake, old), releases.require_release(lake, new)
     if table is not None:
-        show_rows(*diff_rows(lake, a, b, current_tables()[table], limit), form)
+        with working(f"comparing {table}"):
+            found = diff_rows(lake, a, b, current_tables()[table], limit)
+        show_rows(*found, form)
     else:
-        differences = diff(lake, a, b, current_tables())
-        show_rows(
-            ["table", "added", "removed", "changed"],
-            ((d.table, d.added, d.removed, d.changed) for d in differences),
-            form,
-        )
+        with working(f"comparing release {a.release_id} with {b.release_id}"):
+            differences = [*diff(lake, a, b, current_tables())]
+        rows = ((d.table, d.added, d.removed, d.changed) for d in differences)
+        show_rows(["table", "added", "removed", "changed"], rows, form)
 
 
 @release.command("rollback")

@@ -55,6 +55,12 @@ def render(sheet: Sheet, width: int | None) -> Iterator[str]:
         yield from _fold(line, width)
 
 
+def wrap_line(line: str, width: int | None) -> list[str]:
+    """Break a line of text between words, at most ``width`` cells wide; what goes on is indented further."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return _fold(line, width, indent + NOTE_INDENT)
+
+
 def text_of(value: Any) -> str:
     """Return a value as text for people: a null as a dash, thousands separated, control characters escaped."""
     if value is None or value == "":
@@ -124,9 +130,9 @@ def _is_number(sheet: Sheet, place: int) -> bool:
     return bool(values) and all(isinstance(value, int | float | Decimal) for value in values)
 
 
-def _fold(text: str, width: int | None) -> list[str]:
-    """Break a line between words, and within a word that is longer than the line."""
+def _fold(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Break a line between words, and within a word that is too long; ``indent`` begins all but the first."""
     if width is None or cell_len(text) <= width:
         return [text]
-    parts = wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    parts = wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return [piece for part in parts for piece in chop_cells(part, width)]

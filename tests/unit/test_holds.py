@@ -63,7 +63,9 @@ def test_name_stands_for_the_number_in_every_command(shop: Shop, monkeypatch: py
     count = ("query", "SELECT COUNT(*) AS n FROM gold_orders", "--format", "csv")
     assert said(*count, "--release", "before").split() == ["n", "1"]
     assert said(*count).split() == ["n", "2"]
-    assert "before" in said("release", "list", "--wide")
+    listed = said("release", "list", "--wide")
+    assert "before" in listed
+    assert listed.endswith(f"readers see release {kept(shop)[-1]} of hour {H1}\n")
     assert "gold_orders" in said("release", "show", "before", "--format", "csv")
 
 

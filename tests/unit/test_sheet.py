@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from medallion.cli.sheet import Column, Sheet, render, text_of
+from medallion.cli.sheet import Column, Sheet, render, text_of, wrap_line
 from medallion.cli.sheets import events_sheet
 from medallion.model.refresh_method import RefreshMethod
 from medallion.ops import event_schema
@@ -80,6 +80,15 @@ def test_no_value_is_cut_and_no_line_too_long_at_any_width(width: int, rows: lis
 )
 def test_value_is_written_whole_and_without_control_characters(value: Any, text: str) -> None:
     assert text_of(value) == text
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(24, 60))
+def test_broken_line_keeps_its_words_and_goes_on_further_in(words: list[str], width: int) -> None:
+    parts = wrap_line("  " + " ".join(words), width)
+    assert " ".join(parts).split() == words
+    assert all(cell_len(part) <= width for part in parts)
+    assert parts[0].startswith("  a") or parts[0].startswith("  b")
+    assert all(part.startswith("      ") for part in parts[1:])
 
 
 def test_events_name_the_method_of_each_table_and_the_reason_under_it() -> None:
