@@ -86,13 +86,10 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The address of an S3 server."""
-    from moto.server import ThreadedMotoServer
+    from tests.s3_server import run_s3_server
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with run_s3_server() as address:
+        yield address
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import os
 import re
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +11,10 @@ from pathlib import Path
 
 import psutil
 
-from medallion.airflow.ports import free_port
 from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
 from tests.jvm import TEST_JVM_OPTIONS
+from tests.s3_server import run_s3_server
 
 
 @dataclass
@@ -91,23 +89,15 @@ def s3_server() -> Iterator[str]:
     after the URI that is yielded."""
     import boto3
 
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "a secret",
-        "MEDALLION_S3_ENDPOINT": f"http://127.0.0.1:{port}",
-        "MEDALLION_S3_REGION": "us-east-1",
-    }
-    try:
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
-        client = boto3.client("s3", endpoint_url=os.environ["MEDALLION_S3_ENDPOINT"], region_name="us-east-1")
-        client.create_bucket(Bucket="lakes")
+    with run_s3_server() as address:
+        os.environ |= {
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "a secret",
+            "MEDALLION_S3_ENDPOINT": address,
+            "MEDALLION_S3_REGION": "us-east-1",
+        }
+        boto3.client("s3", endpoint_url=address, region_name="us-east-1").create_bucket(Bucket="lakes")
         yield "s3a://lakes"
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def wait_for(what: Callable[[], bool]) -> None:

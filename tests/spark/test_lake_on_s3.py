@@ -3,10 +3,8 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from demo.generate import generate
-from medallion.airflow.ports import free_port
 from medallion.checks.docs_queue import build_data_docs
 from medallion.cli.main import cli
 from medallion.inspect.lake_difference import differing
@@ -30,6 +27,7 @@ from medallion.storage import files
 from medallion.storage.lake import Lake
 from medallion.ui.reports import report_file, report_of_task, reports_page
 from tests.part_of_shop import part_of_shop, some_tables
+from tests.s3_server import run_s3_server
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 LAKE = "s3a://lakes/a/shop"
@@ -69,12 +67,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     generate(root / "source", days=1, hours=2, scale=0.01, seed=1)
     with (root / "source" / "cdc" / "orders" / f"{H0}.json").open("a") as file:
         file.write(f"{BAD}\n")
-    port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     project = part_of_shop(root / "project", *TABLES)
     made = {
         "MEDALLION_PROJECT": str(project.root),
@@ -82,27 +74,18 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "AWS_SECRET_ACCESS_KEY": "a secret",
         "MEDALLION_LAKE": LAKE,
         "MEDALLION_SOURCE": str(root / "source"),
-        "MEDALLION_S3_ENDPOINT": f"http://127.0.0.1:{port}",
         "MEDALLION_S3_REGION": "us-east-1",
         "MEDALLION_SPARK_MASTER": "local[2]",
         "MEDALLION_DRIVER_MEMORY": "2g",
         "MEDALLION_MAX_BAD_LINES": "0.5",
         "XDG_STATE_HOME": str(root / "state"),
     }
-    with pytest.MonkeyPatch.context() as patch:
+    with run_s3_server() as address, pytest.MonkeyPatch.context() as patch:
+        made["MEDALLION_S3_ENDPOINT"] = address
         for name, value in made.items():
             patch.setenv(name, value)
-        try:
-            deadline = time.monotonic() + 60
-            while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            boto3.client("s3", endpoint_url=made["MEDALLION_S3_ENDPOINT"], region_name="us-east-1").create_bucket(
-                Bucket="lakes"
-            )
-            yield made
-        finally:
-            server.terminate()
-            server.wait()
+        boto3.client("s3", endpoint_url=address, region_name="us-east-1").create_bucket(Bucket="lakes")
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from medallion.checks import checkpoint
 from medallion.checks.result import CheckResult, TableResult
@@ -33,7 +33,8 @@ from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage import fence
 from medallion.storage.delta_writes import properties
-from medallion.storage.lake import Lake, state_of, table_id
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake, open_table, state_of, table_id
 from medallion.storage.live_rows import read_live_rows
 from tests.shop import build
 
@@ -71,8 +72,14 @@ def copied(run: RefreshRun, table: Table, rows_kept: int | None = None) -> Writt
     rows = read_live_rows(delta, lake.folder(name))[:rows_kept]
     lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
     commit = properties(json.dumps(lineage), upon=former)
-    mode = None if former is None else "overwrite"
-    write_deltalake(lake.path(table.name), rows, mode="overwrite", schema_mode=mode, commit_properties=commit)
+    mode, options = None if former is None else "overwrite", lake.storage_options
+    write_deltalake(
+        *(lake.path(table.name), rows),
+        mode="overwrite",
+        schema_mode=mode,
+        commit_properties=commit,
+        storage_options=options,
+    )
     version = lake.version(table.name) or 0
     inputs = {name: delta.version()}
     return Written(rows_in=len(rows), rows_out=len(rows), bytes_out=0, version=version, inputs=inputs)
@@ -82,7 +89,7 @@ def passed(
     checked: checkpoint.CheckedLayer, tables: Mapping[str, Any], *, suites: Mapping[str, Any], **about: Any
 ) -> CheckResult:
     """A check that looks at the current version of each table of a layer, and judges row counts alone."""
-    states = {name: state_of(Lake("").opened(str(at.folder))) for name, at in tables.items() if name in suites}
+    states = {name: state_of(_opened(at.folder)) for name, at in tables.items() if name in suites}
     context = about.pop("context")
     counted: Any = SimpleNamespace(rows={name: state.rows for name, state in states.items()})
     about.pop("reports")
@@ -100,6 +107,12 @@ def passed(
     }
     times = {"started_at": datetime.now(UTC), "seconds": 0.0, "startup_seconds": 0.0}
     return CheckResult(tables=results, **(vars(checked) | about | times | seen))
+
+
+def _opened(folder: Place) -> DeltaTable:
+    delta = open_table(folder)
+    assert delta is not None
+    return delta
 
 
 STRATEGIES = {**ENGINE_STRATEGIES, "full": copied}

@@ -26,6 +26,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_forecast import forecast
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
+from medallion.settings import Settings
 from tests.shop import build
 from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
 
@@ -69,7 +70,8 @@ def shop(filled_shop: Shop, tmp_path: Path) -> Shop:
 def filled(made: Shop) -> Shop:
     (made.root / "source" / "cdc").mkdir(parents=True)
     for feed in made.tables.feeds:
-        write_deltalake(made.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
+        empty, options = ARROW.empty_table(), made.lake.storage_options
+        write_deltalake(made.lake.path(feed.name), empty, configuration=CHANGE_FEED, storage_options=options)
     for log in made.tables.logs:
         begin_log(made.lake, log)
     steps.refresh_onward(Run(made.settings, None, "load"), made.driver())
@@ -332,3 +334,39 @@ def test_state_of_relations_about_persons_goes_and_other_state_stays(shop: Shop)
     done = erase(shop, "42")
     assert {about, dropped} <= {*done.files}
     assert [Path(path).exists() for path in (about, other, dropped)] == [False, True, False]
+
+
+@pytest.mark.long
+def test_person_is_in_no_object_of_a_bucket_also_when_the_erasure_died_in_between(
+    lake_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Shop(tmp_path, tables())
+    vars(made)["settings"] = Settings.from_environment().replace(
+        lake="s3a://lakes/shop", source=made.settings.source, lock_wait=0
+    )
+    shop = filled(made)
+    assert {path.split("/")[1] for path in traces(download(shop, lake_bucket))} >= {"bronze", "gold", "landing"}
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "cut_history", died)
+        with pytest.raises(Died):
+            erase(shop, "42")
+    erase(shop)
+    assert traces(download(shop, lake_bucket)) == []
+    shop.put(H2, {42: ADDRESS, 44: "four"})
+    shop.refresh(H2)
+    assert shop.published() == {1: "one", 43: "three", 44: "four"} | {n: f"n{n}" for n in range(100, 300)}
+    assert traces(download(shop, lake_bucket)) == []
+
+
+def download(shop: Shop, bucket: Any) -> Shop:
+    """Return a shop whose lake is a folder with all that the bucket has now."""
+    root = shop.root / f"copy_{len([*shop.root.iterdir()])}"
+    for entry in bucket.objects.all():
+        target = root / "lake" / entry.key.removeprefix("shop/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(entry.get()["Body"].read())
+    return Shop(root, shop.tables)
+
+
+def died(*_: Any, **__: Any) -> Any:
+    raise Died
