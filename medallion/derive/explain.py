@@ -1,9 +1,11 @@
 """Explain how a table is refreshed, in words and as JSON: what each change touches, why other methods are refused."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from medallion.counts import counted
 from medallion.model.additive_split import Split, split_of
 from medallion.model.kept_text import inputs_of, relation_text
 from medallion.model.methods import Additive, ByKey, Kept, KeptPart, Method, Recent, Via
@@ -37,8 +39,8 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         """Return what ``medallion explain --format json`` prints.
 
-        keys: the columns by which rows, groups or the newest rows are found. paths: by input, the columns that lead
-        from a change to the keys. parts: the SQL by part whose state is kept, and that of the rest under "".
+        keys: the columns by which rows, groups or the newest rows are found. paths: by input, each path of columns that
+        leads from a change to the keys. parts: the SQL by part whose state is kept, and that of the rest under "".
         """
         return {
             "table": self.table.name,
@@ -67,17 +69,17 @@ class Explanation:
                 return [column]
         return []
 
-    def paths(self) -> dict[str, list[str]]:
-        """Return, by input, the columns that lead from a change of it to the key or the groups."""
+    def paths(self) -> dict[str, list[list[str]]]:
+        """Return, by input, each path of columns that leads from a change of it to the key or the groups."""
         match self.method:
-            case ByKey(_, via, columns):
-                return {name: [*_steps(name, via, columns)] for name in self.table.inputs}
+            case ByKey():
+                return {name: [*_paths(name, self.method)] for name in self.table.inputs}
             case Kept(parts):
-                return {name: steps for part in parts for name, steps in _paths_of(part)}
+                return _by_input(path for part in parts for path in _paths_of(part))
             case Additive():
-                return {part.input: [*part.keys] for part in self._split().parts.values()}
+                return _by_input((part.input, [*part.keys]) for part in self._split().parts.values())
             case Recent(name, column):
-                return {name: [f"{name}.{column}"]}
+                return {name: [[f"{name}.{column}"]]}
         return {}
 
     def parts(self) -> dict[str, str]:
@@ -94,7 +96,7 @@ class Explanation:
         """Yield the lines that ``medallion explain`` prints."""
         yield f"{self.table.name}: {self.table.refresh_method} (refresh={self.table.refresh!r})"
         yield f"  {self.reason}"
-        for title, entries in (("a change of", self._touched()), ("costs", self._dear_steps())):
+        for title, entries in (("a change of", self._touched()), ("costly:", self._dear_steps())):
             for line in entries:
                 yield f"  {title} {line}"
         for name, sql in self.parts().items():
@@ -110,8 +112,9 @@ class Explanation:
         """Yield what a change of each input touches."""
         match self.method:
             case ByKey(column):
-                for name, steps in self.paths().items():
-                    yield f"{name} touches the rows with its {column}: {' -> '.join(steps)}"
+                for name, paths in self.paths().items():
+                    for steps in paths:
+                        yield f"{name} touches the rows with its {column}: {' -> '.join(steps)}"
             case Additive():
                 for name, part in self._split().parts.items():
                     yield f"{part.input} is added to the groups of `{name}` by {', '.join(part.keys)}"
@@ -120,7 +123,7 @@ class Explanation:
             case Kept(parts):
                 yield from (line for relation in parts for line in _touched_by(relation))
             case Recent(name, column, span):
-                yield f"any input recomputes all rows, from the {span} of {name} before its largest {column}"
+                yield f"any input recomputes all rows, from the {_in_words(span)} of {name} before its largest {column}"
             case _:
                 for name in self.table.inputs:
                     yield f"{name} recomputes all rows"
@@ -149,19 +152,31 @@ class Explanation:
         return split_of(self.table)
 
 
-def _steps(name: str, via: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[str]:
-    while name in via:
-        step = via[name]
-        yield f"{name}.{step.column}"
-        yield f"{step.through}.{step.as_column}"
-        name = step.through
-    yield f"{name}.{columns.get(name, '')}"
+def _paths(name: str, by: ByKey) -> Iterator[list[str]]:
+    """Yield each path of columns from an input to the key."""
+    if name not in by.via:
+        yield [f"{name}.{by.columns.get(name, by.column)}"]
+        return
+    for way in by.via[name].ways:
+        for further in _paths(way.through, by):
+            yield [f"{name}.{way.column}", f"{way.through}.{way.as_column}", *further]
 
 
 def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
-    """Yield each input of a kept relation with the columns that lead from a change of it to the key."""
+    """Yield each input of a kept relation with a path of columns from a change of it to the key."""
     for name in inputs_of(relation_text(part)):
-        yield name, [*_steps(name, part.by.via, part.by.columns)] if part.by else [name]
+        for steps in _paths(name, part.by) if part.by else [[name]]:
+            yield name, steps
+
+
+def _by_input(paths: Iterable[tuple[str, list[str]]]) -> dict[str, list[list[str]]]:
+    """Return the paths of each input, each once."""
+    found: dict[str, list[list[str]]] = {}
+    for name, steps in paths:
+        known = found.setdefault(name, [])
+        if steps not in known:
+            known.append(steps)
+    return found
 
 
 def _touched_by(part: KeptPart) -> Iterator[str]:
@@ -171,6 +186,16 @@ def _touched_by(part: KeptPart) -> Iterator[str]:
             yield f"{name} adds what its changed rows give to `{part.name}`"
         else:
             yield f"{name} touches the rows of `{part.name}` with its {part.by.column}: {' -> '.join(steps)}"
+
+
+def _in_words(span: timedelta) -> str:
+    """Return a span as ``7 days``, ``1 hour`` or whatever unit of time it is a multiple of."""
+    seconds = int(span.total_seconds())
+    unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
+    return counted(seconds // size, unit)
+
+
+_UNITS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 
 
 def _on_one_line(sql: str) -> str:

@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from medallion.cli.main import cli
+from medallion.derive.explain import Explanation
 from medallion.errors import MedallionError, UsageError
+from medallion.model.methods import ByKey, Via
 from medallion.model.table import Table
 from medallion.ui.table import _explained
 from tests.shop import registry
@@ -32,7 +34,7 @@ def test_an_upsert_names_its_key_and_how_each_input_leads_to_it() -> None:
     found = as_json("silver_order_items_enriched")
     assert (found["method"], found["policy"], found["keys"]) == ("upsert", "auto", ["order_id"])
     assert found["paths"]["silver_customers"] == [
-        *("silver_customers.customer_id", "bronze_orders.user_id", "bronze_orders.order_id")
+        ["silver_customers.customer_id", "bronze_orders.user_id", "bronze_orders.order_id"]
     ]
     assert any("not pruned by user_id" in note for note in found["cost"]["notes"]), "a step that reads all files"
     assert "a change of bronze_products touches the rows with its order_id" in explained("silver_order_items_enriched")
@@ -45,6 +47,23 @@ def test_an_incremental_aggregate_names_its_parts_and_the_rest_in_sql() -> None:
     assert [*found["parts"]] == ["weeks", ""]
     assert "{silver_confirmed_order_items}" in found["parts"]["weeks"]
     assert "{weeks}" in found["parts"][""] and "{silver_confirmed_order_items}" not in found["parts"][""]
+
+
+def test_latest_rows_name_their_span_in_the_units_of_the_query() -> None:
+    assert "from the 1 day of silver_enriched_clickstream before" in explained("gold_product_demand_surge")
+
+
+def test_input_that_is_read_twice_leads_to_the_key_by_two_paths() -> None:
+    also = Via("user_id", "bronze_items", "product_id")
+    method = ByKey("order_id", {"bronze_users": Via("user_id", "bronze_orders", "user_id", also=(also,))})
+    table = Table(keys=("order_id",), query="SELECT * FROM {bronze_users}", method=method, name="silver_orders")
+    found = Explanation(table, "a reason", {}, {}, {})
+    assert found.paths() == {
+        "bronze_users": [
+            ["bronze_users.user_id", "bronze_orders.user_id", "bronze_orders.order_id"],
+            ["bronze_users.user_id", "bronze_items.product_id", "bronze_items.order_id"],
+        ]
+    }
 
 
 def test_what_is_recomputed_says_why_and_why_not_otherwise() -> None:
