@@ -11,7 +11,7 @@ KEY = "never_applied"  # in the details of the warning's event
 
 
 def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool:
-    """Record a warning that ``hours`` were never applied, unless there is one; return whether it is new.
+    """Record a warning that the schedule does not apply ``hours``, unless there is one; return whether it is new.
 
     hours: oldest first. A warning about the first of them counts for all, because hours are applied in order.
     """
@@ -30,10 +30,9 @@ def read_never_applied(lake: Lake, applied: str | None) -> list[str]:
 
 
 def describe(hours: Sequence[str]) -> str:
-    """Say that ``hours`` were never applied, and how to apply them."""
-    span = f"hour {hours[0]} of the source was" if len(hours) == 1 else f"{len(hours)} hours of the source were"
-    which = "" if len(hours) == 1 else f" ({hours[0]} to {hours[-1]})"
-    return f"{span} never applied{which}: {advice.apply_pending(hours[0], hours[-1])}"
+    """Say that the schedule does not apply ``hours``, and how to apply them."""
+    span = f"hour {hours[0]} is" if len(hours) == 1 else f"{len(hours)} hours ({hours[0]} to {hours[-1]}) are"
+    return f"{span} pending, too old for the schedule to catch up: {advice.apply_pending(hours[0], hours[-1])}"
 
 
 def _warned_of(lake: Lake) -> list[list[str]]:

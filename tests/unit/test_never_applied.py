@@ -17,14 +17,15 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
         shop.put(hour, {1: hour})
     shop.refresh(H0)
     assert [warn_of_never_applied(shop.lake, run, (H1, H2)) for run in ("first", "second")] == [True, False]
-    said = f"2 hours of the source were never applied ({H1} to {H2}): run medallion refresh --to-hour {H2}"
+    why = "pending, too old for the schedule to catch up"
+    said = f"2 hours ({H1} to {H2}) are {why}: run medallion refresh --to-hour {H2}"
     assert any(problem.startswith(said) for problem in lake_status(shop.settings).problems)
     assert [(mark.hour, mark.status) for mark in hour_history(shop.lake, [H1, H2])][1:] == [
         (H1, "pending"),
         (H2, "pending"),
     ]
     shop.refresh(H1)
-    assert describe(read_never_applied(shop.lake, H1)).startswith(f"hour {H2} of the source was never applied")
+    assert describe(read_never_applied(shop.lake, H1)).startswith(f"hour {H2} is {why}")
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"
