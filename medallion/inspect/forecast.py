@@ -1,6 +1,7 @@
 """Forecast what the refresh of an hour would do with each table, from its change files and from earlier refreshes.
 
-The forecast uses only events from before the hour was refreshed, so afterwards it can be compared with the outcome.
+The forecast uses only events from before the hour was refreshed, so afterwards it can be compared with the outcome. How
+large tables are is read from the lake as it is now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,20 +10,22 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from medallion.errors import UsageError
+from medallion.errors import MedallionError, UsageError
 from medallion.ingest import ledger
 from medallion.ingest.listing import change_files
 from medallion.ingest.put_together import land_files
 from medallion.ingest.source import Source, open_source
+from medallion.model.methods import Additive, Kept
 from medallion.model.refresh_lock import method_kind
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import Registry
 from medallion.model.table import ChangeLog, Table
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
+from medallion.refresh.additive import SMALL_INPUTS, has_small_inputs
 from medallion.refresh.cost import Costs, costs_of
 from medallion.settings import Settings
-from medallion.storage.lake import Lake
+from medallion.storage.lake import Lake, state_of
 
 SAMPLES = 5  # number of recent refreshes whose median is the forecast
 
@@ -74,7 +77,7 @@ def forecast_hour(
     started = min((row.started_at for row in events if row.hour == hour), default=None)
     before = [row for row in events if started is None or row.event_timestamp < started]
     outcomes = {row.table_name: row for row in events if row.hour == hour and row.table_name}
-    return hour, _forecasts(tables, lines, before, outcomes)
+    return hour, _forecasts(tables, lines, before, outcomes, _sizes(lake, tables))
 
 
 def as_expected(forecasts: Iterable[Forecast]) -> tuple[int, int]:
@@ -88,6 +91,7 @@ def _forecasts(
     lines: Mapping[str, int],
     before: Sequence[EventRow],
     outcomes: Mapping[str, EventRow],
+    sizes: Mapping[str, int],
 ) -> list[Forecast]:
     costs, reached = costs_of(row for row in before if row.status in DID_WORK), dict[str, dict[str, int]]()
     forecasts = []
@@ -98,7 +102,7 @@ def _forecasts(
             continue
         reached[node.name] = {feed: count for name in node.inputs for feed, count in reached[name].items()}
         samples = [row for row in before if row.table_name == node.name and row.status in DID_WORK]
-        method, reason = _expected_method(node, reached[node.name], samples, costs)
+        method, reason = _expected_method(node, reached[node.name], samples, costs, sizes)
         alike = [row for row in samples if row.details.get("method") == method][-SAMPLES:]
         forecasts.append(
             Forecast(
@@ -115,7 +119,11 @@ def _forecasts(
 
 
 def _expected_method(
-    table: Table, lines: Mapping[str, int], samples: Sequence[EventRow], costs: Mapping[str, Costs]
+    table: Table,
+    lines: Mapping[str, int],
+    samples: Sequence[EventRow],
+    costs: Mapping[str, Costs],
+    sizes: Mapping[str, int],
 ) -> tuple[str, str | None]:
     if not lines:
         return RefreshMethod.UNCHANGED, "none of the feeds that it is computed from has a line"
@@ -126,7 +134,24 @@ def _expected_method(
         size = int(median(changed))
         if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}"):
             return RefreshMethod.FULL_RECOMPUTE, reason
+    known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
+    is_aggregate = isinstance(table.method, Additive | Kept)
+    if table.refresh == "auto" and is_aggregate and known_sizes and has_small_inputs(table, known_sizes):
+        return RefreshMethod.FULL_RECOMPUTE, SMALL_INPUTS
     return own, None
+
+
+def _sizes(lake: Lake, tables: Registry) -> dict[str, int]:
+    """Return the bytes of every table that exists and can be read."""
+    sizes = {}
+    for table in tables:
+        try:
+            delta = lake.open(lake.path(table.name))
+        except MedallionError:  # status names it
+            continue
+        if delta is not None:
+            sizes[table.name] = state_of(delta).bytes
+    return sizes
 
 
 def _outcome(row: EventRow | None) -> tuple[str | None, int | None, float | None]:

@@ -1,6 +1,6 @@
 """Incremental aggregates: add a change to the state of each part, then compute the rest of the query from the parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Bytes of the summed inputs: below this, summing them again is cheaper than committing state for each part.
 MIN_STATE_INPUT_BYTES = 12 << 20
+SMALL_INPUTS = "its inputs are small: aggregate state would cost more than it saves"
 
 State = AggregateState | KeptState
 
@@ -93,10 +94,15 @@ def is_inexact(error: Exception) -> bool:
 
 def is_worth_state(target: Target) -> bool:
     """Whether keeping aggregate state pays: its inputs are large, or the table's policy ignores cost."""
-    if target.table.refresh != "auto":
-        return True
-    read = {name for names in _inputs_by_part(target.table).values() for name in names}.intersection(target.inputs)
-    return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES
+    return target.table.refresh != "auto" or not has_small_inputs(
+        target.table, {name: state.bytes for name, state in target.inputs.items()}
+    )
+
+
+def has_small_inputs(table: Table, sizes: Mapping[str, int]) -> bool:
+    """Whether the summed inputs are so small that a recompute costs less. sizes: bytes by input of the table."""
+    read = {name for names in _inputs_by_part(table).values() for name in names}.intersection(sizes)
+    return sum(sizes[name] for name in read) < MIN_STATE_INPUT_BYTES
 
 
 def oversized_sum(refresh: Refresh) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from medallion.model.methods import Additive, ByKey, Full, Kept, Recent
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
+from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
@@ -71,9 +71,7 @@ def _refresh(refresh: Refresh) -> Written:
                 if reason := oversized_sum(refresh):
                     raise FullRecompute(reason)
                 if not is_worth_state(refresh):
-                    return _recompute_small(
-                        refresh, "its inputs are small: aggregate state would cost more than it saves"
-                    )
+                    return _recompute_small(refresh, SMALL_INPUTS)
                 return replace(refresh_additive(refresh), changed=size)
             case Recent():
                 return replace(refresh_recent(refresh, method), changed=size)

@@ -9,6 +9,7 @@ from medallion.model.methods import Additive, ByKey, Full
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.event_schema import EventRow
+from medallion.refresh.additive import SMALL_INPUTS
 from tests.shop import build
 
 ORDERS = Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_orders", doc="One row per id.")
@@ -26,6 +27,7 @@ DAYS = Table(
 )
 PAST = Table(("id",), "SELECT id FROM {bronze_orders_log}", method=ByKey("id"), name="silver_past", doc="Rows.")
 TABLES = build([ORDERS, USERS, HISTORY, SILVER, USED, PAST, DAYS])
+SUMMED = "WITH days AS (SELECT id, COUNT(*) AS n FROM {silver_orders} GROUP BY id) SELECT id, n FROM days"
 START = datetime(2025, 11, 30, tzinfo=UTC)
 
 
@@ -38,9 +40,13 @@ def event(table: str, method: RefreshMethod, seconds: float, **more: Any) -> Eve
 
 
 def forecast(
-    lines: dict[str, int], before: list[EventRow], outcomes: dict[str, EventRow] | None = None, tables: Any = TABLES
+    lines: dict[str, int],
+    before: list[EventRow],
+    outcomes: dict[str, EventRow] | None = None,
+    tables: Any = TABLES,
+    sizes: dict[str, int] | None = None,
 ) -> dict[str, Forecast]:
-    return {found.table: found for found in _forecasts(tables, lines, before, outcomes or {})}
+    return {found.table: found for found in _forecasts(tables, lines, before, outcomes or {}, sizes or {})}
 
 
 def test_a_table_that_no_changed_feed_leads_to_stays_as_it_is() -> None:
@@ -69,6 +75,18 @@ def test_what_cost_decides_at_run_time_is_expected_too_unless_the_policy_does_no
     assert dear.reason is not None and "a full recompute 1.0 s" in dear.reason
     always = build([ORDERS, replace(SILVER, refresh="incremental")])
     assert forecast({"bronze_orders": 7}, before, tables=always)["silver_orders"].method == RefreshMethod.UPSERT
+
+
+def test_aggregate_of_small_inputs_is_expected_to_be_recomputed_unless_the_policy_does_not_go_by_cost() -> None:
+    tables = build([ORDERS, SILVER, replace(DAYS, query=SUMMED)])
+    small, large = {"silver_orders": 11 << 20}, {"silver_orders": 13 << 20}
+    found = forecast({"bronze_orders": 7}, [], tables=tables, sizes=small)["gold_days"]
+    assert (found.method, found.reason) == (RefreshMethod.FULL_RECOMPUTE, SMALL_INPUTS)
+    found = forecast({"bronze_orders": 7}, [], tables=tables, sizes=large)["gold_days"]
+    assert (found.method, found.reason) == (RefreshMethod.INCREMENTAL_AGGREGATE, None)
+    strict = build([ORDERS, SILVER, replace(DAYS, query=SUMMED, refresh="incremental")])
+    found = forecast({"bronze_orders": 7}, [], tables=strict, sizes=small)["gold_days"]
+    assert found.method == RefreshMethod.INCREMENTAL_AGGREGATE
 
 
 def test_expectation_and_outcome_stand_side_by_side() -> None:
