@@ -516,7 +516,19 @@ class World:
             writer.options(**TABLE_PROPERTIES).option("userMetadata", commit).save(path)
         else:
             layout = FileLayout(self.lake.at(path), 1 << 20, 1 if len(rows) % 2 else None)
-            replace_rows(self.lake.opened(path), data, feed.keys[0], sorted(rows), properties(commit), layout)
+            delta = self.lake.opened(path)
+            replace_rows(delta, data, feed.keys[0], sorted(rows), properties(commit, upon=delta), layout)
+
+    def moment(self) -> dict[str, tuple[int, dict[int, dict[str, Any]]]]:
+        """The version and the rows that each table has."""
+        return {name: (self.lake.opened(self.lake.path(name)).version(), {**rows}) for name, rows in self.rows.items()}
+
+    def rewind(self, moment: dict[str, tuple[int, dict[int, dict[str, Any]]]]) -> None:
+        """Restore each table to a moment, as a restatement does."""
+        for feed in (ITEMS, ORDERS, USERS):
+            version, self.rows[feed.name] = moment[feed.name]
+            delta = self.lake.opened(self.lake.path(feed.name))
+            delta.restore(version, commit_properties=properties(bronze_metadata(feed.keys, "rewind"), upon=delta))
 
     def hour(self) -> None:
         """A few changes of each table, or none."""
