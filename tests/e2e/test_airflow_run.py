@@ -311,6 +311,7 @@ def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
         assert ended == "success"
 
 
+@pytest.mark.long
 def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H3)
     backfills = len(airflow.api.call("GET", f"backfills?dag_id={REFRESH}")["backfills"])

@@ -125,6 +125,7 @@ def test_warm_spark_is_restarted_and_the_hour_retried_when_it_dies_at_work(world
     assert differing(world, H0) == []
 
 
+@pytest.mark.long
 def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: World, warm: Warm) -> None:
     jvm = warm.jvm()
     process = start(world, H0, **warm.attached)
@@ -142,6 +143,7 @@ def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: W
 SHORT = f"from medallion.spark import jvm_usage; jvm_usage.MAX_SHARE = 0.0; {FEW}"
 
 
+@pytest.mark.long
 def test_warm_spark_that_is_short_of_something_is_replaced_before_the_hour_and_its_event_says_why(
     world: World, warm: Warm
 ) -> None:

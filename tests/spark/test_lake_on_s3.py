@@ -29,6 +29,8 @@ from medallion.ui.reports import report_file, report_of_task, reports_page
 from tests.part_of_shop import part_of_shop, some_tables
 from tests.s3_server import run_s3_server
 
+pytestmark = pytest.mark.long
+
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 LAKE = "s3a://lakes/a/shop"
 BAD = '{"insert": {"order_id": "not a number"}}'

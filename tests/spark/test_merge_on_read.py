@@ -159,8 +159,9 @@ STEPS = [*["mark"] * 6, *["merge"] * 3, *["purge"] * 2, *("rewrite", "restore", 
 BY_SPARK = ["delete_by_spark", "update_by_spark", "optimize_by_spark"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_every_reader_has_the_same_rows_and_changes_for_random_histories(spark: Any, tmp_path: Path, seed: int) -> None:
     history = History(spark, str(tmp_path / "a table, with more"), seed)
     path, done = history.path, []
@@ -216,6 +217,7 @@ def after(former: Counter[str], rows: pa.Table, sign: Any) -> Counter[str]:
     return +result
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_spark_prunes_no_row_by_the_statistics_of_a_file_written_here(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import DataFrame

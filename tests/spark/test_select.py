@@ -24,7 +24,8 @@ def whole(loaded_shop: Path, copied_shop: Callable[[Path], Driver], small_inputs
     return driver
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("full", marks=pytest.mark.long), "incremental"])
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["full", "incremental"])
 def test_selected_then_whole_runs_give_the_rows_of_whole_runs(
     strategy: str, whole: Driver, loaded_shop: Path, copied_shop: Callable[[Path], Driver]
 ) -> None:

@@ -20,6 +20,7 @@ def arrive(folder: Path, hour: str, *changes: dict[str, Any]) -> None:
     (folder / f"{hour}.json").write_text("".join(f"{json.dumps(change)}\n" for change in changes))
 
 
+@pytest.mark.long
 def test_a_stream_that_ends_at_the_worst_moment_has_every_click_once(spark: Any, tmp_path: Path) -> None:
     source, silver, checkpoint = (tmp_path / name for name in ("source", "silver", "checkpoint"))
     source.mkdir()

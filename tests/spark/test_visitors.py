@@ -76,6 +76,7 @@ def texts(rows: Any) -> list[str]:
     return sorted(repr(tuple(row.values())) for row in rows.to_pylist())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_computed_tables_are_recomputed_in_both_strategies_when_somebody_changed_them(
     spark: Any, driver: Driver
@@ -111,6 +112,7 @@ def test_bronze_is_refused_and_discarded_when_spark_restored_it(spark: Any, driv
     assert texts(driver.lake.opened(path).to_pyarrow_table()) == kept
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_hour_goes_on_by_spark_when_somebody_switched_features_on(spark: Any, driver: Driver) -> None:
     visit(spark, driver, FEATURES)

@@ -17,6 +17,7 @@ from tests.unit.small_lake import without_session
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_lake_equals_one_that_never_had_the_customers_also_after_hours_and_restating(
