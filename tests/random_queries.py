@@ -528,6 +528,8 @@ class World:
         for feed in (ITEMS, ORDERS, USERS):
             version, self.rows[feed.name] = moment[feed.name]
             delta = self.lake.opened(self.lake.path(feed.name))
+            if delta.version() == version:
+                continue  # nothing was written since, and Delta restores no table to the version that it has
             delta.restore(version, commit_properties=properties(bronze_metadata(feed.keys, "rewind"), upon=delta))
 
     def hour(self) -> None:

@@ -222,7 +222,9 @@ def _reason_to_keep(method: Kept) -> str:
     keys = [*dict.fromkeys(part.by.column for part in method.parts if part.by)]
     if not keys:
         return "what a change adds to what is kept follows from the rows that changed alone"
-    return f"what a change adds to what is kept follows from the rows with the {' and '.join(keys)} that it touches"
+    why = f"what a change adds to what is kept follows from the rows with the {' and '.join(keys)} that it touches"
+    whole = [*dict.fromkeys(name for part in method.parts for name in part.whole)]
+    return f"{why}; a change of {' or '.join(whole)} rebuilds what is kept" if whole else why
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -164,7 +164,7 @@ def _paths(name: str, by: ByKey) -> Iterator[list[str]]:
 
 def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
     """Yield each input of a kept relation with a path of columns from a change of it to the key."""
-    for name in inputs_of(relation_text(part)):
+    for name in filter(lambda name: name not in part.whole, inputs_of(relation_text(part))):
         for steps in _paths(name, part.by) if part.by else [[name]]:
             yield name, steps
 
@@ -181,6 +181,8 @@ def _by_input(paths: Iterable[tuple[str, list[str]]]) -> dict[str, list[list[str
 
 def _touched_by(part: KeptPart) -> Iterator[str]:
     """Yield what a change of each input of a kept relation touches."""
+    for name in part.whole:
+        yield f"{name} rebuilds `{part.name}`: each of its rows may matter to every {part.by and part.by.column}"
     for name, steps in _paths_of(part):
         if part.by is None:
             yield f"{name} adds what its changed rows give to `{part.name}`"

@@ -1,6 +1,7 @@
 """Choose the relations of a query whose state is kept, and the keys by which changes of them are followed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -26,9 +27,14 @@ def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> 
         identifiers: The columns that identify rows, so that one value of them has few rows.
     """
 
-    def accept(part: KeptPart) -> KeptPart:
-        return _accepted(part, reading, identifiers)
+    method, reason = _kept(table, reading, lambda part: _accepted(part, reading, identifiers))
+    if method is None:
+        method, _ = _kept(table, reading, lambda part: _accepted_with_whole_inputs(part, reading, identifiers))
+    return method, "" if method else reason
 
+
+def _kept(table: Table, reading: Reading, accept: Callable[[KeptPart], KeptPart]) -> tuple[Kept | None, str]:
+    """Return the relations that ``accept`` takes, if they and the rest are the query, or why there are none."""
     method, reasons = kept_of(table.query, accept)
     if method is None:
         return None, "; ".join(reasons) or "it has no groups, and no rows of one key, that could be kept"
@@ -61,7 +67,7 @@ def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> Kep
     except Unprovable as reason:
         row_by_row = str(reason)
     plan, refused = plan_of(part, reading), ""
-    for by in _ways(part, plan, reading.nodes, identifiers):
+    for by in _ways(part, plan, reading.nodes, identifiers, ()):
         try:
             return proven_part(replace(part, by=by), reading)
         except Unprovable as reason:
@@ -69,9 +75,50 @@ def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> Kep
     raise Unprovable(refused or row_by_row)
 
 
-def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Identifiers) -> Iterator[ByKey]:
-    """Yield the keys by which rows of a part could be followed, those with few rows per value first."""
-    sources, inputs = sources_of(plan), inputs_of(relation_text(part))
+def _accepted_with_whole_inputs(part: KeptPart, reading: Reading, identifiers: Identifiers) -> KeptPart:
+    """Return the part as ``_accepted`` does, else with inputs that are read whole, as few of them as possible.
+
+    Only tables in which others look up rows by key are taken for that: as a rule they change seldom.
+    """
+    try:
+        return _accepted(part, reading, identifiers)
+    except Unprovable as reason:
+        refused = reason
+    plan = plan_of(part, reading)
+    lookups = _lookups(plan, inputs_of(relation_text(part)), reading.nodes)
+    for whole in (*((name,) for name in lookups), *([lookups] if len(lookups) > 1 else [])):
+        for by in _ways(part, plan, reading.nodes, identifiers, whole):
+            with suppress(Unprovable):
+                return proven_part(replace(part, by=by, whole=whole), reading)
+    raise refused
+
+
+def _lookups(plan: Plan, inputs: Iterable[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    """Return the inputs whose only key is set equal to a column of another input, or that subqueries alone read."""
+    compared = {
+        mine
+        for left, right in sources_of(plan).equal
+        for mine, other in ((left, right), (right, left))
+        if mine[0] != other[0]
+    }
+    beside = {node.source[0] for node in nodes_below(plan, plan.root, subqueries=False) if node.source}
+    return tuple(
+        name
+        for name in inputs
+        if name not in beside or (len(nodes[name].keys) == 1 and (name, nodes[name].keys[0]) in compared)
+    )
+
+
+def _ways(
+    part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Identifiers, whole: Collection[str]
+) -> Iterator[ByKey]:
+    """Yield the keys by which rows of a part could be followed, those with few rows per value first.
+
+    whole: inputs whose changes are not followed.
+    """
+    sources = sources_of(plan)
+    inputs = [name for name in inputs_of(relation_text(part)) if name not in whole]
+    followed = replace(sources, equal=tuple(p for p in sources.equal if {name for name, _ in p}.isdisjoint(whole)))
     classes: dict[frozenset[Place], tuple[int, Place]] = {}
     for name in inputs:
         for column in _columns(nodes[name], plan, name):
@@ -82,7 +129,7 @@ def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Id
     ways = [
         (rank, by)
         for equal, (rank, (_, column)) in classes.items()
-        for by in islice(upserts_by(column, sorted(equal), sources, inputs), MAX_PATHS)
+        for by in islice(upserts_by(column, sorted(equal), followed, inputs), MAX_PATHS)
     ]
     yield from (by for _, by in sorted(ways, key=lambda way: (_rows_per_value(way[1], nodes), way[0])))
 

@@ -53,10 +53,10 @@ def inputs_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[
             yield part.source[0]
 
 
-def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[Node]:
+def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = (), *, subqueries: bool = True) -> Iterator[Node]:
     """Yield ``node`` and all nodes below it, in subqueries and common table expressions too, but not in ``stops``.
 
-    stops: names of common table expressions, in lower case.
+    stops: names of common table expressions, in lower case. subqueries: whether to look into subqueries of expressions.
     """
     if node.source:
         yield node
@@ -65,10 +65,10 @@ def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[N
     if node.kind == "CTERelationRef":
         definition = plan.ctes[node.cte]
         if cte_name(definition).lower() not in stops:
-            yield from nodes_below(plan, definition.child, stops)
+            yield from nodes_below(plan, definition.child, stops, subqueries=subqueries)
     for child in _children(node):
-        yield from nodes_below(plan, child, stops)
-    for expression in node.expressions:
+        yield from nodes_below(plan, child, stops, subqueries=subqueries)
+    for expression in node.expressions if subqueries else ():
         for part in expression.walk():
             if part.plan is not None:
                 yield from nodes_below(plan, part.plan, stops)

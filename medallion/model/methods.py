@@ -111,6 +111,7 @@ class KeptPart:
         grouping: The SQL after GROUP BY if that is ROLLUP, CUBE or GROUPING SETS; empty if it groups by its keys.
         by: The key that connects its rows to the input rows that they depend on; None if each row depends on one row
             of one input.
+        whole: The inputs of which every row may matter to every key; a change of one of them rebuilds the state.
     """
 
     name: str
@@ -121,6 +122,7 @@ class KeptPart:
     is_distinct: bool = False
     grouping: str = ""
     by: ByKey | None = None
+    whole: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def prove_keyed(node: Node, method: ByKey, plan: Plan, inputs: Inputs) -> None:
         node: An operator of the plan.
         method: The key, with the columns and paths of all inputs.
         plan: The plan of the node.
-        inputs: The columns of the inputs that the plan reads.
+        inputs: The columns of the inputs that the plan reads. An input that is left out is read as a whole, and no
+            change of it is followed.
     """
     require_via(method, inputs, method.columns)
     result = _Proof(method, plan, method.columns).relation(node)

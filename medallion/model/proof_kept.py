@@ -74,7 +74,8 @@ def proven_part(part: KeptPart, reading: Reading) -> KeptPart:
     if part.by is None:
         _require_row_by_row(relation, root[0])
     else:
-        inputs = {name: reading.inputs[name] for name in inputs_of(relation_text(part))}
+        # Rows of the others may all matter: where one of them changes, the state is rebuilt.
+        inputs = {name: reading.inputs[name] for name in inputs_of(relation_text(part)) if name not in part.whole}
         prove_keyed(root[0], part.by, relation, inputs)
     return replace(part, items=items)
 

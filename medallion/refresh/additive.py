@@ -111,6 +111,18 @@ def oversized_sum(refresh: Refresh) -> str | None:
     return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
 
 
+def changed_whole(refresh: Refresh) -> str | None:
+    """Return which input changed whose change would rebuild the state, unless the policy ignores cost.
+
+    Recomputing the table costs less than state and table, and such an input may change every hour.
+    """
+    if refresh.table.refresh != "auto" or not isinstance(refresh.table.method, Kept):
+        return None
+    whole = {name for part in refresh.table.method.parts for name in part.whole}
+    changed = [name for name, change in refresh.changes.items() if name in whole and change]
+    return f"{changed[0]} changed, of which every row may matter to every group" if changed else None
+
+
 def has_small_state(target: Target) -> bool:
     """Whether aggregate state exists and is small enough for a full recompute to rewrite it at hardly any cost."""
     for name in _inputs_by_part(target.table):

@@ -63,6 +63,8 @@ class KeptState:
             name: changes_since(lake.folder(name), name, input_state, origin)
             for name, input_state in self.inputs.items()
         }
+        if name := next((name for name in self.part.whole if changes[name]), None):
+            raise FullRecompute(f"{name} changed, of which every row may matter to every group")
         require_followable(changes, self.inputs)
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")

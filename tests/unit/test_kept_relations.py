@@ -85,9 +85,30 @@ def test_an_input_that_is_looked_up_for_a_union_is_followed_through_each_of_its_
     assert by is not None and {way.as_column for way in by.via["bronze_users"].ways} == {"user_id", "giver_id"}
 
 
-def test_a_branch_of_a_union_through_which_an_input_cannot_be_followed_is_refused() -> None:
-    found = reason(f"{OF_EITHER.format(EITHER.format('giver_id + 1'))} GROUP BY u.tier")
-    assert "bronze_users is not joined on its user_id" in found
+def test_an_input_that_cannot_be_followed_through_a_branch_of_a_union_rebuilds_what_is_kept() -> None:
+    (part,) = kept(f"{OF_EITHER.format(EITHER.format('giver_id + 1'))} GROUP BY u.tier").parts
+    assert part.whole == ("bronze_users",)
+
+
+LIKE_SOME_USER = (
+    f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} INNER JOIN {{bronze_users}} AS u ON u.user_id = o.user_id"
+    " WHERE u.tier IN (SELECT s.tier FROM {bronze_users} AS s WHERE s.user_id < 3) GROUP BY o.status"
+)
+
+
+def test_input_of_which_every_row_may_matter_rebuilds_what_is_kept_and_the_others_are_followed() -> None:
+    (part,) = kept(LIKE_SOME_USER).parts
+    assert part.whole == ("bronze_users",)
+    to_items = {"bronze_orders": Via("order_id", "bronze_items", "order_id")}
+    assert part.by == ByKey("item_id", to_items, {"bronze_items": "item_id"})
+    assert derivation(LIKE_SOME_USER, NODES, ("k",)).reason.endswith("a change of bronze_users rebuilds what is kept")
+
+
+def test_input_that_others_do_not_look_up_by_its_key_is_never_one_that_rebuilds_what_is_kept() -> None:
+    assert "a subquery over s without" in reason(
+        f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH}"
+        " WHERE i.status IN (SELECT s.status FROM {bronze_items} AS s WHERE s.n < 3) GROUP BY o.status"
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,6 +154,11 @@ def test_rows_that_are_compared_with_groups_are_kept_before_that() -> None:
     method = kept(f"SELECT status AS k, COUNT(*) AS n FROM {{bronze_items}} WHERE {above} GROUP BY status")
     assert [part.is_grouped for part in method.parts] == [True, False]
     assert "bronze" not in method.rest
+
+
+def test_part_with_an_input_that_is_read_whole_is_read_from_the_lock_as_it_was_written() -> None:
+    method = kept(LIKE_SOME_USER)
+    assert _method_of(json.loads(json.dumps(describe_method(method)))) == method
 
 
 def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
@@ -218,8 +244,8 @@ RULES: dict[str, tuple[str, Any, str]] = {
     "null among the values of IN": (
         "medallion.model.proof_by_key.matters_if_null",
         lambda *_: False,
-        "SELECT status AS k, COUNT(*) AS n FROM {bronze_orders} WHERE order_id NOT IN (SELECT order_id FROM"
-        " {bronze_items}) GROUP BY status",
+        f"SELECT o.status AS k, COUNT(*) AS n FROM {BOTH} WHERE o.order_id NOT IN"
+        " (SELECT order_id FROM {bronze_items}) GROUP BY o.status",
     ),
 }
 
