@@ -18,6 +18,7 @@ from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.catalog import write_duckdb_catalog
 from medallion.inspect.person_search import is_below
+from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.ops import releases
 from medallion.ops.holds import end_holds
@@ -76,6 +77,8 @@ def erase(
         run = replace(run, hour=_require_ready(run, driver))
         if former is not None:
             driver.report(f"erasure {former.erasure_id} was cut short: it is ended first")
+            former = replace(former, texts=tuple(sorted({*former.texts, *values})))
+            write_plan(driver.lake, former)
             done = _carry_out(run, driver, former)
             if not known or {*known} <= {*former.subjects}:
                 return done
@@ -187,7 +190,10 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
     finds = search(lake, driver.tables, plan)
     _clean_beside(driver, plan, finds, done)
     tainted = _tainted(driver, finds, done)
+    tainted = sorted({*tainted, *plan.ended, *_tables_with_values_of(driver, plan, tainted)})
     if tainted:
+        plan = replace(plan, ended=tuple(tainted))
+        write_plan(lake, plan)
         sealed = seal_tables(driver, tainted)
         done.tables = sorted(tainted)
         done.release_id = publish_sealed(driver, run, sealed).release_id
@@ -223,6 +229,26 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
             files.remove_tree(lake.at(folder))
             done.files.append(folder)
     return tainted
+
+
+def _tables_with_values_of(driver: Driver, plan: Plan, tainted: Collection[str]) -> set[str]:
+    """Return the tables that copy personal columns of a feed that had the persons, and no subject.
+
+    A name or a day of birth that others have too identifies nobody by itself, but old versions have it with the key of
+    a row. Aggregate state of such tables is removed, which the next refresh rebuilds.
+    """
+    tables, had_them = driver.tables, {*tainted, *plan.rows}
+    feeds = {feed.name for feed in tables.feeds if feed.name in had_them}
+    feeds |= {log.of for log in tables.logs if log.name in had_them}
+    copies = {
+        column.table
+        for column, origins in personal_columns(tables).items()
+        if column.table not in tainted and any(origin.table in feeds for origin in origins)
+    }
+    for name in copies:
+        for folder in files.glob(driver.lake.aggregate_states, f"{name}.*"):
+            files.remove_tree(folder)
+    return copies
 
 
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:

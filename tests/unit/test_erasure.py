@@ -370,3 +370,52 @@ def download(shop: Shop, bucket: Any) -> Shop:
 
 def died(*_: Any, **__: Any) -> Any:
     raise Died
+
+
+def test_values_that_others_have_too_go_with_the_history_of_a_table_without_subject(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(H2, {50: "Otto", 51: "Otto"})
+    shop.refresh(H2)
+    query = "SELECT name, COUNT(*) AS rows FROM {silver_orders} GROUP BY name"
+    vars(shop)["tables"] = build(
+        [*shop.tables, Table(keys=("name",), query=query, name="gold_names", layer="gold", doc="One row per name.")]
+    )
+    folder = shop.lake.path("gold_names")
+    for count in (2, 1):
+        rows = pa.table({"name": ["Otto"], "rows": [count]})
+        write_deltalake(folder, rows, mode="overwrite", commit_properties=BY_A_LOAD)
+
+    def dies(*_: Any) -> Any:
+        raise Died
+
+    monkeypatch.setattr(erasure, "tables_left_behind", lambda _: ())
+    monkeypatch.setattr(erasure, "refresh_onward", lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "end_plan", dies)
+        with pytest.raises(Died):
+            erase(shop, "50")
+    assert len([*Path(folder).glob("*.parquet")]) == 1
+    assert "gold_names" in erase(shop).tables
+
+
+def test_values_that_are_named_as_an_erasure_is_finished_are_searched_too(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = shop.root / "lake" / "landing" / "orders" / "left.part"
+    note.write_text("someone@before.example")
+
+    def dies(*_: Any) -> Any:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "refresh_onward", dies)
+        with pytest.raises(Died):
+            erase(shop, "42")
+    plan = shop.root / "lake" / "ops" / "erasure" / "plan.json"
+    left = plan.with_name(f".{plan.name}.1.part")  # of a process that was killed as it wrote
+    left.write_text(plan.read_text())
+    erase(shop, "42", values=("someone@before.example",))
+    assert not note.exists()
+    assert not left.exists()
+    assert traces(shop) == []
