@@ -69,8 +69,7 @@ def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str 
 
     Tables without such rows are left alone, so this can be repeated.
     """
-    every: list[Feed | ChangeLog] = [*tables.feeds, *tables.logs]
-    for table in every:
+    for table in _every(tables):
         feed = table.fed_by if isinstance(table, ChangeLog) else table
         rows = _rows_of(lake, table, person_rows.subjects.get(feed.name, []))
         if rows is None or not len(rows):
@@ -86,6 +85,19 @@ def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str 
         layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
         replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
         yield table.name, len(rows)
+
+
+def require_erasable_now(lake: Lake, tables: Registry) -> None:
+    """Raise ChangedByOthers for a table of Bronze from which nothing can be erased before a person looks at it."""
+    for table in _every(tables):
+        feed = table.fed_by if isinstance(table, ChangeLog) else table
+        delta = lake.open(lake.path(table.name)) if feed.subject else None
+        if delta is not None:
+            require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
+
+
+def _every(tables: Registry) -> list[Feed | ChangeLog]:
+    return [*tables.feeds, *tables.logs]
 
 
 def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _PARQUET, _GZIP, _ZSTD = b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_HEAD = 4 << 10  # bytes in which a file that is no text has a zero
 _CHUNK, _OVERLAP = 4 << 20, 64 << 10  # bytes read at a time, and characters that chunks of a long line overlap by
 _WORD = r"[^\s\"'`\\,;:=<>!?&|/()\[\]{}]+"
 _BETWEEN = r"[\"'`\\\s]*(?:[:=<>!(\[{\s\"'`\\]|\bIN\b|\bIS\b|\bAS\b)*"
@@ -145,7 +146,19 @@ def _in_content(place: Place, person: Person, columns: Collection[str] | None) -
         if place.name.endswith((".html", ".json")) and (found := _in_document(stream, person, place)):
             return found
         stream.seek(0)
-        return _in_text(stream, person)
+        is_binary = b"\0" in stream.read(_HEAD)
+        stream.seek(0)
+        return _in_bytes(stream, person) if is_binary else _in_text(stream, person)
+
+
+def _in_bytes(stream: IO[bytes], person: Person) -> str | None:
+    """Search a file of an unknown form, such as a database, where no separator is around a text."""
+    sought, tail = [text.encode() for text in person.needles.texts], b""
+    while chunk := stream.read(_CHUNK):
+        if any(text in tail + chunk for text in sought):
+            return "its bytes"
+        tail = (tail + chunk)[-_OVERLAP:]
+    return None
 
 
 def _in_text(stream: Any, person: Person) -> str | None:

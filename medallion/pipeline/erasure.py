@@ -12,7 +12,7 @@ from uuid import uuid4
 from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest import ledger
-from medallion.ingest.erase_rows import erase_rows, find_rows
+from medallion.ingest.erase_rows import erase_rows, find_rows, require_erasable_now
 from medallion.ingest.erased_subjects import Registered, parse_subjects
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
@@ -68,6 +68,7 @@ def erase(
     Raises:
         UsageError: No feed declares a subject, a text cannot be a subject, the newest hour is red, hours are being
             restated, or a release that would be dropped is held; nothing was changed.
+        ChangedByOthers: Somebody else changed a table of Bronze; nothing was changed.
     """
     known = parse_subjects(driver.tables, subjects) if subjects else []
     with driver.writing(run, "erase"):
@@ -85,6 +86,7 @@ def erase(
         names = names_of_subjects(driver.tables)
         began, texts = datetime.now(UTC).isoformat(timespec="seconds"), tuple(sorted(values))
         plan = Plan(f"{began[:19].replace(':', '')}-{uuid4().hex[:6]}", began, tuple(known), names, texts)
+        require_erasable_now(driver.lake, driver.tables)
         if not force:
             require_none_held(driver.lake, driver.tables, plan)
         write_plan(driver.lake, plan)

@@ -27,6 +27,7 @@ from medallion.pipeline.erase_forecast import forecast
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
+from medallion.storage.foreign_commits import ChangedByOthers
 from tests.shop import build
 from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
 
@@ -419,3 +420,19 @@ def test_values_that_are_named_as_an_erasure_is_finished_are_searched_too(
     assert not note.exists()
     assert not left.exists()
     assert traces(shop) == []
+
+
+def test_nothing_is_begun_while_a_table_of_bronze_was_changed_by_somebody_else(shop: Shop) -> None:
+    foreign = pa.table({"id": [900], "name": ["foreign"]}, schema=ARROW)
+    write_deltalake(shop.lake.path("bronze_orders"), foreign, mode="append")
+    with pytest.raises(ChangedByOthers, match="bronze_orders was changed by somebody else"):
+        erase(shop, "42")
+    assert read_plan(shop.lake) is None
+    assert shop.rows()[42] == ADDRESS
+
+
+def test_file_of_an_unknown_form_that_has_a_text_of_the_person_is_named(shop: Shop) -> None:
+    database = shop.root / "lake" / "notes" / "copy.db"
+    database.parent.mkdir()
+    database.write_bytes(b"\0\1" * 3_000 + b"x" + ADDRESS.encode() + b"next")
+    assert erase(shop, "42").left == [str(database)]
