@@ -141,6 +141,14 @@ def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
     return rows
 
 
+def _identifies(text: str) -> bool:
+    """Return whether a text can identify somebody wherever it occurs.
+
+    A word of letters alone cannot: Paris is in lines about others, and insert in every line.
+    """
+    return len(text.strip()) >= MIN_LENGTH and not text.strip().replace("_", "").isalpha()
+
+
 def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
     """Return the texts in personal columns of ``rows``, and those of them that rows of other persons have too."""
     import pyarrow as pa
@@ -151,7 +159,7 @@ def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequen
     for name in feed.personal_columns:
         if not len(rows) or not pa.types.is_string(rows.schema.field(name).type):
             continue
-        texts = sorted({t for t in rows[name].to_pylist() if t is not None and len(t) >= MIN_LENGTH})
+        texts = sorted({t for t in rows[name].to_pylist() if t is not None and _identifies(t)})
         own |= {*texts}
         if texts and name != feed.subject:
             delta = lake.opened(lake.path(table.name))

@@ -29,7 +29,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
 from medallion.storage.foreign_commits import ChangedByOthers
 from tests.shop import build
-from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
+from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, H3, Shop, lines_of, without_spark
 
 COLUMNS = "id BIGINT NOT NULL, name STRING"
 ADDRESS = "someone@example.com"
@@ -436,3 +436,18 @@ def test_file_of_an_unknown_form_that_has_a_text_of_the_person_is_named(shop: Sh
     database.parent.mkdir()
     database.write_bytes(b"\0\1" * 3_000 + b"x" + ADDRESS.encode() + b"next")
     assert erase(shop, "42").left == [str(database)]
+
+
+def test_person_with_a_name_that_is_a_common_word_takes_nothing_of_others(shop: Shop) -> None:
+    shop.put(H2, {50: "insert", 51: "orders", 52: "Paris"})
+    shop.refresh(H2)
+    shop.put(H3, {60: "Paris", 61: "seven"})
+    shop.step("land", H3)
+    shop.drop(H3)
+    shop.put(H3, {1: "one"}, "items")
+    done = erase(shop, "50", "51", "52")
+    assert not done.left
+    assert {Path(file).name for file in done.files} == {f"{H2}.json"}
+    shop.refresh(H3)
+    assert shop.published()[60] == "Paris"
+    assert shop.published().keys().isdisjoint({50, 51, 52})
