@@ -69,8 +69,7 @@ def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str 
 
     Tables without such rows are left alone, so this can be repeated.
     """
-    every: list[Feed | ChangeLog] = [*tables.feeds, *tables.logs]
-    for table in every:
+    for table in _every(tables):
         feed = table.fed_by if isinstance(table, ChangeLog) else table
         rows = _rows_of(lake, table, person_rows.subjects.get(feed.name, []))
         if rows is None or not len(rows):
@@ -86,6 +85,19 @@ def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str 
         layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
         replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
         yield table.name, len(rows)
+
+
+def require_erasable_now(lake: Lake, tables: Registry) -> None:
+    """Raise ChangedByOthers for a table of Bronze from which nothing can be erased before a person looks at it."""
+    for table in _every(tables):
+        feed = table.fed_by if isinstance(table, ChangeLog) else table
+        delta = lake.open(lake.path(table.name)) if feed.subject else None
+        if delta is not None:
+            require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
+
+
+def _every(tables: Registry) -> list[Feed | ChangeLog]:
+    return [*tables.feeds, *tables.logs]
 
 
 def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
@@ -129,6 +141,14 @@ def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
     return rows
 
 
+def _identifies(text: str) -> bool:
+    """Return whether a text can identify somebody wherever it occurs.
+
+    A word of letters alone cannot: Paris is in lines about others, and insert in every line.
+    """
+    return len(text.strip()) >= MIN_LENGTH and not text.strip().replace("_", "").isalpha()
+
+
 def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
     """Return the texts in personal columns of ``rows``, and those of them that rows of other persons have too."""
     import pyarrow as pa
@@ -139,7 +159,7 @@ def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequen
     for name in feed.personal_columns:
         if not len(rows) or not pa.types.is_string(rows.schema.field(name).type):
             continue
-        texts = sorted({t for t in rows[name].to_pylist() if t is not None and len(t) >= MIN_LENGTH})
+        texts = sorted({t for t in rows[name].to_pylist() if t is not None and _identifies(t)})
         own |= {*texts}
         if texts and name != feed.subject:
             delta = lake.opened(lake.path(table.name))

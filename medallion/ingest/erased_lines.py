@@ -14,7 +14,7 @@ from typing import Any
 
 from medallion.counts import counted
 from medallion.ingest.change_lines import MAX_LINE, is_too_long
-from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered
+from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered, subject_text, subject_type
 from medallion.ingest.needles import Needles
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, digest
@@ -143,8 +143,10 @@ class LineCleaner:
 
     def __post_init__(self) -> None:
         self._subject = re.compile(b'(?i)"' + re.escape(self.feed.subject.encode()) + _VALUE)
+        self._name = self.feed.subject.casefold()
         self._blanked_columns = {name.casefold() for name in self.feed.personal_columns}
-        self._forbids = lru_cache(_KNOWN_VALUES)(self.forbids)
+        kind, forbids = subject_type(self.feed), self.forbids
+        self._forbids = lru_cache(_KNOWN_VALUES)(lambda value: value is not None and forbids(subject_text(value, kind)))
         self._changed = False
 
     @classmethod
@@ -202,8 +204,9 @@ class LineCleaner:
         return value
 
     def _clean_object(self, row: dict[str, Any]) -> Any:
-        subject = next((name for name in row if name.casefold() == self.feed.subject.casefold()), None)
-        if subject is not None and not isinstance(row[subject], dict | list) and self._forbids(_plain(row[subject])):
+        # An undeclared column beside it may differ in letter case alone, so each is looked at.
+        subjects = (value for name, value in row.items() if name.casefold() == self._name)
+        if any(not isinstance(value, dict | list) and self._forbids(_plain(value)) for value in subjects):
             self._changed = True
             if self.feed.erase != BLANK:
                 return _DROPPED

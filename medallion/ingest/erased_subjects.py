@@ -6,6 +6,7 @@ neither.
 
 import hmac
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
+_WHOLE_NUMBER = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
+_MAX_DIGITS = 60  # a longer text is no whole number that a column holds
 PERSON = ""  # the kind of a person's digest; for the digest of a key, the kind is the feed's table
 
 
@@ -134,11 +137,14 @@ def write_private(place: Place, text: str) -> None:
     partial.replace(place)
 
 
-def subject_text(value: Any) -> str:
-    """Return the same text for equal values: 42, "42" and 42.0 name the same person."""
+def subject_text(value: Any, kind: str = "STRING") -> str:
+    """Return the same text for equal values of a subject column of type ``kind``.
+
+    In a column of whole numbers, 42, "042" and 42.0 name the same person; in a STRING, "4" and "4.0" are two persons.
+    """
     text = str(value)
-    whole, point, fraction = text.partition(".")
-    return whole if point and not fraction.strip("0") and whole.lstrip("-").isdecimal() else text
+    number = _WHOLE_NUMBER.fullmatch(text) if kind != "STRING" and len(text) <= _MAX_DIGITS else None
+    return str(int(number[1])) if number else text
 
 
 def subjects_in(text: str) -> list[str]:
@@ -147,12 +153,12 @@ def subjects_in(text: str) -> list[str]:
 
 
 def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
-    """Return subjects in the form of ``subject_text``, each once.
+    """Return subjects in the form of ``subject_text``, each once: as numbers if no feed names persons by a STRING.
 
     Raises UsageError if no feed declares a subject, and for a text that the subject of no feed can be. The message has
     the place of the text, because it must not name a person.
     """
-    kinds = {feed.name: _type_of(feed) for feed in tables.feeds if feed.subject and not feed.subject_of}
+    kinds = {feed.name: subject_type(feed) for feed in tables.feeds if feed.subject and not feed.subject_of}
     if not kinds:
         raise UsageError("this project declares no subject: name the column of the person in a feed, as subject=...")
     known = dict[str, None]()
@@ -160,18 +166,19 @@ def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
         if not text.strip() or not any(_fits(kind, text) for kind in kinds.values()):
             of = ", ".join(f"{name} has {kind}" for name, kind in kinds.items())
             raise UsageError(f"subject {place} is of no type that names a person here: {of}")
-        known[subject_text(text)] = None
+        known[subject_text(text, "STRING" if "STRING" in kinds.values() else "BIGINT")] = None
     return [*known]
 
 
 def values_for(feed: Feed, texts: Iterable[str]) -> list[Any]:
     """Return subjects as values of the subject column of ``feed``, without those that its type cannot hold."""
-    kind = _type_of(feed)
+    kind = subject_type(feed)
     fitting = [text for text in texts if _fits(kind, text)]
     return sorted(fitting) if kind == "STRING" else sorted(int(text) for text in fitting)
 
 
-def _type_of(feed: Feed) -> str:
+def subject_type(feed: Feed) -> str:
+    """Return the type of the subject column of ``feed``."""
     return next(str(parse_type(column.type)) for column in feed.columns if column.name == feed.subject)
 
 

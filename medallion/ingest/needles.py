@@ -1,11 +1,12 @@
 """Search for many texts in one pass that identify a person wherever they occur, such as an email address."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 MIN_LENGTH = 5  # shorter texts occur in other words by chance
+_START = re.compile(r"(?<!\w)\w+|\W", re.DOTALL)  # a word, or any other character
 _TOKEN = re.compile(r"[^\s\"'`\\<>,;:=?&|/(){}\[\]]+")
 
 
@@ -26,9 +27,12 @@ class Needles:
         return frozenset(text for text in self.texts if _TOKEN.fullmatch(text))
 
     @cached_property
-    def _phrases(self) -> "re.Pattern[str] | None":
-        phrases = sorted(self.texts - self.tokens, key=len, reverse=True)
-        return re.compile("|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in phrases)) if phrases else None
+    def _phrases(self) -> Mapping[str, Sequence[str]]:
+        """The other texts, by the letters that each begins with: so thousands of them cost no more than one."""
+        phrases: dict[str, list[str]] = {}
+        for phrase in self.texts - self.tokens:
+            phrases.setdefault(_START.match(phrase)[0], []).append(phrase)  # type: ignore[index]
+        return phrases
 
     def are_in(self, text: str) -> bool:
         """Whether one of the texts occurs in ``text``."""
@@ -36,4 +40,14 @@ class Needles:
             token in self.tokens or token.rstrip(".!") in self.tokens for token in _TOKEN.findall(text)
         ):
             return True
-        return self._phrases is not None and self._phrases.search(text) is not None
+        if not self._phrases:
+            return False
+        return any(
+            text.startswith(phrase, start.start()) and not _goes_on(text, start.start() + len(phrase))
+            for start in _START.finditer(text)
+            for phrase in self._phrases.get(start[0], ())
+        )
+
+
+def _goes_on(text: str, place: int) -> bool:
+    return place < len(text) and (text[place].isalnum() or text[place] == "_")

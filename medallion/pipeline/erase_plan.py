@@ -23,7 +23,7 @@ class Plan:
 
     erasure_id: the name of its certificate. subjects: the persons. columns: the columns that hold subjects. texts:
     texts that identify only these persons. keys: by feed to which the subject of another feed refers, the keys of their
-    rows. rows: by table, how many rows were deleted or blanked.
+    rows. rows: by table, how many rows were deleted or blanked. ended: tables whose history is to end, by name or path.
     """
 
     erasure_id: str
@@ -33,6 +33,7 @@ class Plan:
     texts: tuple[str, ...] = ()
     keys: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
 
     @property
     def person(self) -> Person:
@@ -57,7 +58,7 @@ def read_plan(lake: Lake) -> Plan | None:
 
     def parse(content: dict[str, Any]) -> Plan:
         known = {field.name: content[field.name] for field in fields(Plan) if field.name in content}
-        lists = {name: tuple(known[name]) for name in ("subjects", "columns", "texts") if name in known}
+        lists = {name: tuple(known[name]) for name in ("subjects", "columns", "texts", "ended") if name in known}
         return Plan(**known | lists | {"keys": {name: tuple(keys) for name, keys in known.get("keys", {}).items()}})
 
     return files.read_record(_place(lake), parse, "remove it, and erase the same persons again")
@@ -78,6 +79,8 @@ def write_plan(lake: Lake, plan: Plan) -> None:
 def end_plan(lake: Lake) -> None:
     """Remove the plan, because nothing is left to do."""
     fence.require()
+    for part in files.glob(_place(lake).parent, f".{_place(lake).name}.*.part"):  # left by a process that was killed
+        part.unlink(missing_ok=True)
     _place(lake).unlink(missing_ok=True)
 
 

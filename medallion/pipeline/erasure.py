@@ -12,12 +12,13 @@ from uuid import uuid4
 from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest import ledger
-from medallion.ingest.erase_rows import erase_rows, find_rows
+from medallion.ingest.erase_rows import erase_rows, find_rows, require_erasable_now
 from medallion.ingest.erased_subjects import Registered, parse_subjects
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.catalog import write_duckdb_catalog
 from medallion.inspect.person_search import is_below
+from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.ops import releases
 from medallion.ops.holds import end_holds
@@ -67,6 +68,7 @@ def erase(
     Raises:
         UsageError: No feed declares a subject, a text cannot be a subject, the newest hour is red, hours are being
             restated, or a release that would be dropped is held; nothing was changed.
+        ChangedByOthers: Somebody else changed a table of Bronze; nothing was changed.
     """
     known = parse_subjects(driver.tables, subjects) if subjects else []
     with driver.writing(run, "erase"):
@@ -76,12 +78,15 @@ def erase(
         run = replace(run, hour=_require_ready(run, driver))
         if former is not None:
             driver.report(f"erasure {former.erasure_id} was cut short: it is ended first")
+            former = replace(former, texts=tuple(sorted({*former.texts, *values})))
+            write_plan(driver.lake, former)
             done = _carry_out(run, driver, former)
             if not known or {*known} <= {*former.subjects}:
                 return done
         names = names_of_subjects(driver.tables)
         began, texts = datetime.now(UTC).isoformat(timespec="seconds"), tuple(sorted(values))
         plan = Plan(f"{began[:19].replace(':', '')}-{uuid4().hex[:6]}", began, tuple(known), names, texts)
+        require_erasable_now(driver.lake, driver.tables)
         if not force:
             require_none_held(driver.lake, driver.tables, plan)
         write_plan(driver.lake, plan)
@@ -187,7 +192,10 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
     finds = search(lake, driver.tables, plan)
     _clean_beside(driver, plan, finds, done)
     tainted = _tainted(driver, finds, done)
+    tainted = sorted({*tainted, *plan.ended, *_tables_with_values_of(driver, plan, tainted)})
     if tainted:
+        plan = replace(plan, ended=tuple(tainted))
+        write_plan(lake, plan)
         sealed = seal_tables(driver, tainted)
         done.tables = sorted(tainted)
         done.release_id = publish_sealed(driver, run, sealed).release_id
@@ -223,6 +231,26 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
             files.remove_tree(lake.at(folder))
             done.files.append(folder)
     return tainted
+
+
+def _tables_with_values_of(driver: Driver, plan: Plan, tainted: Collection[str]) -> set[str]:
+    """Return the tables that copy personal columns of a feed that had the persons, and no subject.
+
+    A name or a day of birth that others have too identifies nobody by itself, but old versions have it with the key of
+    a row. Aggregate state of such tables is removed, which the next refresh rebuilds.
+    """
+    tables, had_them = driver.tables, {*tainted, *plan.rows}
+    feeds = {feed.name for feed in tables.feeds if feed.name in had_them}
+    feeds |= {log.of for log in tables.logs if log.name in had_them}
+    copies = {
+        column.table
+        for column, origins in personal_columns(tables).items()
+        if column.table not in tainted and any(origin.table in feeds for origin in origins)
+    }
+    for name in copies:
+        for folder in files.glob(driver.lake.aggregate_states, f"{name}.*"):
+            files.remove_tree(folder)
+    return copies
 
 
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:

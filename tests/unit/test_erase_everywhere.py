@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from medallion.checks import report_store
+from medallion.cli.erase import _subjects_in as subjects_in_file
 from medallion.cli.main import cli
 from medallion.errors import UsageError
 from medallion.ingest import quarantine
@@ -150,3 +151,9 @@ def test_command_refuses_what_contradicts_itself_and_quotes_no_subject(tmp_path:
         outcome = CliRunner().invoke(cli, ["erase", *arguments])
         assert isinstance(outcome.exception, UsageError)
         assert why in str(outcome.exception)
+
+
+def test_file_of_subjects_may_begin_with_a_byte_order_mark_and_have_empty_lines(tmp_path: Path) -> None:
+    file = tmp_path / "persons.txt"
+    file.write_bytes(b"\xef\xbb\xbf421\r\n\r\n a b \r\n")
+    assert subjects_in_file(file) == ["421", "a b"]

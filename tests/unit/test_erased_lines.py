@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered,
 from medallion.ingest.landing import ToLand, changed_files, copy_change_files
 from medallion.ingest.needles import Needles
 from medallion.ingest.source import FolderSource
+from medallion.inspect.person_search import Person
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
 from tests.shop import build
@@ -37,6 +39,8 @@ def cleaned(line: str, of: Feed = DELETED, *needles: str) -> str | None:
     [
         '{"insert": {"id": 1, "user_id": 42, "total": 1.10}}',
         '{"delete": {"id": 1, "USER_ID": "42"}}',
+        '{"insert": {"id": 1, "USER_ID": 7, "user_id": 42}}',
+        '{"insert": {"id": 1, "user_id": "+042"}}',
         '{"insert": {"id": 1, "user\\u005fid": 42}}',
         '{"before": {"user_id": 42}, "after": {"user_id": 42}, "op": "u"}',
         '{"payload": {"before": null, "after": {"user_id": 42.0}, "op": "c"}}',
@@ -140,3 +144,39 @@ def test_landed_file_has_no_line_of_an_erased_person_and_its_source_still_counts
     assert not changed_files(source, names, manifest)
     file.write_text("\n".join(lines[:3]))
     assert changed_files(source, names, manifest) == ["orders"]
+
+
+def test_texts_name_different_persons_where_numbers_would_be_equal() -> None:
+    people = Feed(keys=("id",), schema="id STRING NOT NULL", subject="id", name="bronze_people", doc="One row per id.")
+    assert parse_subjects(build([people]), ["4.0", "042"]) == ["4.0", "042"]
+    assert parse_subjects(build([DELETED]), ["042", "-0"]) == ["42", "0"]
+    cleaner = LineCleaner(people, lambda value: subject_text(value) == "4")
+    assert cleaner.clean_text('{"insert": {"id": "4.0"}}') is not None
+    assert cleaner.clean_text('{"insert": {"id": "4"}}') is None
+
+
+@pytest.mark.parametrize("text", ["Anna M\u00fcller", 'O"Brien', "Anna (Ann) B.", "\U0001f600 smile"])
+def test_needle_is_found_in_json_with_escapes(text: str) -> None:
+    person = Person(frozenset(), frozenset({"user_id"}), Needles.of([text]))
+    for nested in (json.dumps({"name": text}), json.dumps(json.dumps({"name": text}))):
+        assert person.is_in(nested)
+        assert not person.is_in(nested.replace("nn", "nnn").replace("Br", "br").replace("smile", "smiles"))
+
+
+@pytest.mark.parametrize("subject", ["a b", 'q"t', "ANNA, X", "M\u00fcller", "4.0"])
+def test_subject_of_several_words_is_found_after_its_column(subject: str) -> None:
+    person = Person(frozenset({subject}), frozenset({"user_id"}))
+    assert person.is_in(json.dumps({"user_id": subject}))
+    assert not person.is_in(json.dumps({"user_id": f"{subject}x"}))
+    assert not person.is_in(json.dumps({"other": subject}))
+
+
+def test_thousands_of_texts_of_several_words_cost_no_more_than_one() -> None:
+    names = ("Anna", "Bert", "Carl", "Dora", "Emil", "Fritz", "Gerd", "Hanna")
+    needles = Needles.of([f"{names[number % 8]} Person {number}" for number in range(8_000)])
+    text = '{"name": "Ulla Someone", "email": "x@y.z"}' * 1_000
+    began = process_time()
+    assert not needles.are_in(text)
+    assert process_time() - began < 2
+    assert needles.are_in(f"{text} Fritz Person 77.")
+    assert not needles.are_in("Fritz Person 77x, Ofritz Person 77")

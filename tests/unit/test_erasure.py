@@ -27,8 +27,9 @@ from medallion.pipeline.erase_forecast import forecast
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
+from medallion.storage.foreign_commits import ChangedByOthers
 from tests.shop import build
-from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
+from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, H3, Shop, lines_of, without_spark
 
 COLUMNS = "id BIGINT NOT NULL, name STRING"
 ADDRESS = "someone@example.com"
@@ -370,3 +371,83 @@ def download(shop: Shop, bucket: Any) -> Shop:
 
 def died(*_: Any, **__: Any) -> Any:
     raise Died
+
+
+def test_values_that_others_have_too_go_with_the_history_of_a_table_without_subject(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(H2, {50: "Otto", 51: "Otto"})
+    shop.refresh(H2)
+    query = "SELECT name, COUNT(*) AS rows FROM {silver_orders} GROUP BY name"
+    vars(shop)["tables"] = build(
+        [*shop.tables, Table(keys=("name",), query=query, name="gold_names", layer="gold", doc="One row per name.")]
+    )
+    folder = shop.lake.path("gold_names")
+    for count in (2, 1):
+        rows = pa.table({"name": ["Otto"], "rows": [count]})
+        write_deltalake(folder, rows, mode="overwrite", commit_properties=BY_A_LOAD)
+
+    def dies(*_: Any) -> Any:
+        raise Died
+
+    monkeypatch.setattr(erasure, "tables_left_behind", lambda _: ())
+    monkeypatch.setattr(erasure, "refresh_onward", lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "end_plan", dies)
+        with pytest.raises(Died):
+            erase(shop, "50")
+    assert len([*Path(folder).glob("*.parquet")]) == 1
+    assert "gold_names" in erase(shop).tables
+
+
+def test_values_that_are_named_as_an_erasure_is_finished_are_searched_too(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = shop.root / "lake" / "landing" / "orders" / "left.part"
+    note.write_text("someone@before.example")
+
+    def dies(*_: Any) -> Any:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "refresh_onward", dies)
+        with pytest.raises(Died):
+            erase(shop, "42")
+    plan = shop.root / "lake" / "ops" / "erasure" / "plan.json"
+    left = plan.with_name(f".{plan.name}.1.part")  # of a process that was killed as it wrote
+    left.write_text(plan.read_text())
+    erase(shop, "42", values=("someone@before.example",))
+    assert not note.exists()
+    assert not left.exists()
+    assert traces(shop) == []
+
+
+def test_nothing_is_begun_while_a_table_of_bronze_was_changed_by_somebody_else(shop: Shop) -> None:
+    foreign = pa.table({"id": [900], "name": ["foreign"]}, schema=ARROW)
+    write_deltalake(shop.lake.path("bronze_orders"), foreign, mode="append")
+    with pytest.raises(ChangedByOthers, match="bronze_orders was changed by somebody else"):
+        erase(shop, "42")
+    assert read_plan(shop.lake) is None
+    assert shop.rows()[42] == ADDRESS
+
+
+def test_file_of_an_unknown_form_that_has_a_text_of_the_person_is_named(shop: Shop) -> None:
+    database = shop.root / "lake" / "notes" / "copy.db"
+    database.parent.mkdir()
+    database.write_bytes(b"\0\1" * 3_000 + b"x" + ADDRESS.encode() + b"next")
+    assert erase(shop, "42").left == [str(database)]
+
+
+def test_person_with_a_name_that_is_a_common_word_takes_nothing_of_others(shop: Shop) -> None:
+    shop.put(H2, {50: "insert", 51: "orders", 52: "Paris"})
+    shop.refresh(H2)
+    shop.put(H3, {60: "Paris", 61: "seven"})
+    shop.step("land", H3)
+    shop.drop(H3)
+    shop.put(H3, {1: "one"}, "items")
+    done = erase(shop, "50", "51", "52")
+    assert not done.left
+    assert {Path(file).name for file in done.files} == {f"{H2}.json"}
+    shop.refresh(H3)
+    assert shop.published()[60] == "Paris"
+    assert shop.published().keys().isdisjoint({50, 51, 52})
