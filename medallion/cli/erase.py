@@ -101,7 +101,7 @@ def _erase(subjects: "Sequence[str]", values: "Sequence[str]", lift: str | None,
 def _verify(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
     from medallion.ingest.erased_subjects import parse_subjects
     from medallion.ingest.needles import Needles
-    from medallion.inspect.person_search import Person
+    from medallion.inspect.person import Person
     from medallion.inspect.verify_erased import names_of_subjects, traces
 
     if not subjects and not values:

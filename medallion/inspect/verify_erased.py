@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from medallion.inspect.column_lineage import ColumnOf
-from medallion.inspect.person_search import Person, every_file, is_below, where_found
+from medallion.inspect.person import Person
+from medallion.inspect.person_search import every_file, is_below, where_found
 from medallion.inspect.personal_columns import subject_columns
 from medallion.model.registry import Registry
 from medallion.storage.files import Place

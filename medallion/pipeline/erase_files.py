@@ -11,7 +11,7 @@ from medallion.ingest.hour_files import source_path
 from medallion.ingest.ledger import known_manifest, read_manifest, write_manifest
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed
-from medallion.inspect.person_search import Person
+from medallion.inspect.person import Person
 from medallion.model.kept_text import PREFIX
 from medallion.model.table import Feed
 from medallion.ops.check_records import read_check_records, write_check_record

@@ -8,7 +8,8 @@ from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest.erase_rows import find_rows
 from medallion.ingest.erased_subjects import parse_subjects
-from medallion.inspect.person_search import Person, every_file, where_found
+from medallion.inspect.person import Person
+from medallion.inspect.person_search import every_file, where_found
 from medallion.inspect.personal_columns import subject_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.model.registry import Registry

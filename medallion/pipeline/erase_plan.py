@@ -11,7 +11,7 @@ from typing import Any
 from medallion.errors import HourOutOfOrder, advice
 from medallion.ingest.erased_subjects import Registered, write_private
 from medallion.ingest.needles import Needles
-from medallion.inspect.person_search import Person
+from medallion.inspect.person import Person
 from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake

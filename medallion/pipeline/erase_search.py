@@ -9,7 +9,8 @@ from functools import partial
 
 from medallion.ingest.erased_subjects import Registered, subject_text
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
-from medallion.inspect.person_search import Person, every_file, is_below, where_found
+from medallion.inspect.person import Person
+from medallion.inspect.person_search import every_file, is_below, where_found
 from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.verify_erased import folder_of_table, persons_by_folder
 from medallion.model.registry import Registry

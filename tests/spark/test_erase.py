@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medallion.ingest.needles import Needles
-from medallion.inspect.person_search import Person
+from medallion.inspect.person import Person
 from medallion.inspect.verify_erased import names_of_subjects, traces
 from medallion.ops import releases
 from medallion.pipeline import erasure, operations

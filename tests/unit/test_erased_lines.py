@@ -14,7 +14,7 @@ from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered,
 from medallion.ingest.landing import ToLand, changed_files, copy_change_files
 from medallion.ingest.needles import Needles
 from medallion.ingest.source import FolderSource
-from medallion.inspect.person_search import Person
+from medallion.inspect.person import Person
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
 from tests.shop import build

@@ -13,6 +13,8 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
 from medallion.model.methods import Additive, ByKey, Recent, Via
+from medallion.model.plan import Node, Plan, Unprovable
+from medallion.model.proof_by_key import prove_keyed
 from medallion.model.table import Feed, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -397,6 +399,10 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
             " WHERE n > 0) SELECT order_id, n FROM r",
             "it has UNION LOOP, which is not known to be refreshed rightly",
         ),
+        (
+            "SELECT o.order_id, x.s FROM {bronze_orders} AS o, LATERAL (SELECT o.status AS s) AS x",
+            "it has LATERAL JOIN, which is not known to be refreshed rightly",
+        ),
     ],
 )
 def test_a_query_is_refused_by_key_when_rows_of_other_keys_matter(query: str, reason: str) -> None:
@@ -720,3 +726,10 @@ def test_a_key_that_the_query_does_not_give_is_refused(key: str) -> None:
 )
 def test_a_query_that_picks_by_an_order_without_ties_is_accepted(query: str) -> None:
     assert refusal(query, None) == ""
+
+
+def test_an_operator_that_the_proof_by_key_has_never_heard_of_is_refused_by_its_name() -> None:
+    plan = Plan(Node("SideWays", (), {}, ()), {}, (), True)
+    inputs = {"bronze_orders": (("order_id", "bigint", False),)}
+    with pytest.raises(Unprovable, match="it has SIDE WAYS, which is not known to be refreshed rightly"):
+        prove_keyed(plan.root, ByKey("order_id", {}, {"bronze_orders": "order_id"}), plan, inputs)
