@@ -24,7 +24,8 @@ class Restatement:
 
     hour: the hour before which Bronze is restored. until: the last of ``hours``. rewound: whether every Bronze table is
     restored. hours: every hour that must be applied again, in order. landed: those of them that have landed again, as
-    the source has them now. run_id: the run that began the restatement.
+    the source has them now. run_id: the run that began the restatement. failed_before: the identities of the checks
+    that had failed when it began, which it is to heal.
     """
 
     hour: str
@@ -33,6 +34,7 @@ class Restatement:
     hours: tuple[str, ...] = ()
     landed: tuple[str, ...] = ()
     run_id: str = ""
+    failed_before: tuple[str, ...] = ()
 
     @property
     def span(self) -> str:
@@ -90,7 +92,8 @@ def read_restatement(lake: Lake) -> Restatement | None:
         hours = known.get("hours") or sorted(
             {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
         )
-        return Restatement(**known | {"hours": tuple(hours), "landed": landed})
+        failed = tuple(known.get("failed_before", ()))
+        return Restatement(**known | {"hours": tuple(hours), "landed": landed, "failed_before": failed})
 
     remedy = "restore it from a backup; or remove it, and restate the earliest hour that was being restated"
     return files.read_record(restatement_file(lake), parse, remedy)

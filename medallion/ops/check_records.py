@@ -72,6 +72,11 @@ class CheckRecord:
     failures: tuple[Failure, ...] = ()
     suspect: str | None = None
 
+    @property
+    def identity(self) -> str:
+        """What tells this check from every other one."""
+        return f"{self.layer} {self.run_id} {self.attempt} {self.checked_at.isoformat()}"
+
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:
     """Replace the record of a layer atomically."""

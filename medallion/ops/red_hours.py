@@ -4,7 +4,7 @@ This is the only definition of red. It uses the records of checks, which are wri
 lock, rather than the event log, which may be unwritable. So commands, DAGs and pages find the same hour red.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -100,16 +100,23 @@ class UnpublishedHour:
     red: RedHour | None = None
 
 
-def read_red_hour(lake: Lake, layers: Iterable[str], *, of_current_rows: bool = False) -> RedHour | None:
+def read_red_hour(
+    lake: Lake, layers: Iterable[str], *, of_current_rows: bool = False, without: Collection[str] = ()
+) -> RedHour | None:
     """Return the first red hour of a lake with these layers; None if the newest check of each has passed.
 
     A failed check of the snapshot does not count, because its load is repeated as a whole. of_current_rows: count only
-    checks that read the rows which the tables have now.
+    checks that read the rows which the tables have now. without: the identities of checks that do not count.
     """
-    records = read_check_records(lake, (*layers, VALIDATION)).values()
-    failed = [record for record in records if record and record.hour and record.status == "failed"]
+    failed = [record for record in failed_checks(lake, layers) if record.identity not in without]
     red = [RedHour.of(record) for record in failed if not of_current_rows or _has_read_current_rows(lake, record)]
     return min(red, key=lambda one: one.hour, default=None)  # on a tie the first layer: others follow from it
+
+
+def failed_checks(lake: Lake, layers: Iterable[str]) -> list[CheckRecord]:
+    """Return the newest check of each layer, and the newest validation, that failed for an hour."""
+    records = read_check_records(lake, (*layers, VALIDATION)).values()
+    return [record for record in records if record and record.hour and record.status == "failed"]
 
 
 def _has_read_current_rows(lake: Lake, record: CheckRecord) -> bool:

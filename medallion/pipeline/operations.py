@@ -13,6 +13,7 @@ from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import releases
+from medallion.ops.red_hours import failed_checks
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
@@ -199,9 +200,9 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
         if plan is None or not (resume or plan.is_of(run.run_id, run.required_hour)):
             plan = begin_restatement(driver, run.required_hour, run.run_id)
         applied = ledger.applied_hour(driver.lake, driver.tables)
+        remaining = plan.remaining(applied)
         if red := find_red(driver.lake, driver.tables, applied, plan):  # somebody checked an hour on its way
             raise UsageError(red.refuse("the restatement cannot go on"))
-        remaining = plan.remaining(applied)
         while remaining:
             landed = run_step("land", replace(run, hour=None), driver)
             run_step("apply", replace(run, hour=landed.hour), driver)
@@ -214,7 +215,8 @@ def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatemen
 
     Raises UsageError or MedallionError, and records nothing, if it could not be completed.
     """
-    plan = replace(_plan_restatement(driver, hour), run_id=run_id)
+    failed = tuple(check.identity for check in failed_checks(driver.lake, driver.tables.layers))
+    plan = replace(_plan_restatement(driver, hour), run_id=run_id, failed_before=failed)
     write_restatement(driver.lake, plan)
     return plan
 

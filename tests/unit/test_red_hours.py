@@ -11,7 +11,7 @@ from medallion.checks.context import CheckContext
 from medallion.checks.result import ExpectationResult
 from medallion.cli.sheets import status_sheet
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
-from medallion.ingest.restatement import read_restatement
+from medallion.ingest.restatement import read_restatement, rewind_bronze
 from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
@@ -211,6 +211,34 @@ def test_hour_that_is_found_red_within_a_restatement_is_red_at_every_door_until_
     assert not any("was cut short" in problem for problem in status.problems), "which would go on from the red hour"
     shop.put(H1, {1: "mended"})
     shop.restate(H0)
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: H2}
+
+
+def gold_is_not_empty(_: CheckContext, table: str, views: Any) -> list[ExpectationResult]:
+    rows = views.rows[table]
+    found = {"success": rows > 0 or table != "gold_orders", "observed": f"{rows} rows"}
+    return [ExpectationResult("the table is not empty", "ExpectTableRowCountToBeBetween", "critical", **found)]  # type: ignore[arg-type]
+
+
+def test_red_check_of_gold_does_not_stop_the_restatement_that_heals_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckContext, "judge_volumes", gold_is_not_empty)
+    red_at(shop)
+    red = red_hour(shop)
+    assert red is not None and red.layer == "gold"
+    shop.put(H1, {1: "mended"})
+    operations.begin_restatement(shop.driver(), H1, "killed")
+    rewind_bronze(shop.lake, shop.tables, lambda _: None, [])
+    assert shop.applied == H0, "Gold still has the rows of the failed check"
+    assert red_hour(shop) is None
+    shop.refresh(H1)
+    assert red_hour(shop) is None and shop.published() == {1: "mended", 0: H0}
+    shop.put(H2, '{"delete": {"id": 0}}\n{"delete": {"id": 1}}\n')
+    with pytest.raises(CheckFailed):
+        shop.refresh(H2)
+    shop.put(H2, {2: H2})
+    shop.restate(H2)
     assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: H2}
 
 
