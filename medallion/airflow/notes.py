@@ -112,7 +112,7 @@ def write_note(dag_run: Any) -> None:
             failed = _failed_tasks(connection, dag_id, run_id)
             text = _left_note(connection, dag_id, run_id, failed)
             if text is None and failed and ours:
-                text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
+                text = f"{', '.join(failed)} failed: its log says why, unless its process was killed"
             if text is not None:
                 _store(connection, key, note_of(text, dag_id))
     except Exception:

@@ -205,6 +205,8 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
             raise UsageError(red.refuse("the restatement cannot go on"))
         while remaining:
             landed = run_step("land", replace(run, hour=None), driver)
+            if landed.hour is None or landed.hour < plan.hour:  # else the loop would never end
+                raise MedallionError(f"{plan.headline}, but hour {landed.hour} comes first: {advice.see_status()}")
             run_step("apply", replace(run, hour=landed.hour), driver)
             remaining = replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables))
         return plan.until

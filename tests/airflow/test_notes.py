@@ -107,7 +107,7 @@ def test_a_task_that_was_killed_is_named(session: Session) -> None:
     left(session, "land_changes", "waiting: hour 2025-11-30T01 is being refreshed")
     failed(session, "silver.refresh")
     write_note(run_of(session))
-    assert run_of(session).note.startswith("silver.refresh failed without a word")
+    assert run_of(session).note.startswith("silver.refresh failed: its log says why, unless its process was killed")
 
 
 def test_a_note_that_stands_is_renewed_unless_a_person_wrote_it(session: Session) -> None:
