@@ -84,33 +84,36 @@ class Registered:
         return self.lake.at(self.lake.ops("erasure"))
 
     def read(self) -> ErasedSubjects:
-        """Return everybody who was erased. Raises DamagedFile if the key is gone, as nobody could be recognised."""
+        """Return everybody who was erased. Raises DamagedFile if one of the two files is gone."""
         place = self.folder / "subjects.json"
 
         def parse(content: dict[str, Any]) -> dict[str, ErasedSubject]:
             return {digest: ErasedSubject(**known) for digest, known in content["digests"].items()}
 
         digests = files.read_record(place, parse, "restore it from a backup: erased persons would come back")
-        if not digests:
-            return ErasedSubjects()
         try:
-            return ErasedSubjects(self._key(), digests)
+            known = ErasedSubjects(self._key(), digests or {})
         except FileNotFoundError:
-            raise DamagedFile(
-                f"{self.folder / 'key'} is gone: without it no erased person is known again; restore it from a backup"
-            ) from None
+            if not digests:
+                return ErasedSubjects()
+            raise self._is_gone("key") from None
+        if digests is None:  # it is written before the key
+            raise self._is_gone("subjects.json")
+        return known
+
+    def _is_gone(self, name: str) -> DamagedFile:
+        return DamagedFile(
+            f"{self.folder / name} is gone: without it no erased person is known again; restore it from a backup"
+        )
 
     def read_or_begin(self) -> ErasedSubjects:
         """Return everybody who was erased, with a new key if nobody was erased yet."""
         known = self.read()
         if known.key:
             return known
-        place = self.folder / "key"
-        try:
-            return ErasedSubjects(self._key())
-        except FileNotFoundError:
-            write_private(place, token_hex(32))
-            return ErasedSubjects(self._key())
+        self.write(known)
+        write_private(self.folder / "key", token_hex(32))
+        return ErasedSubjects(self._key())
 
     def write(self, known: ErasedSubjects) -> None:
         """Replace the record atomically."""

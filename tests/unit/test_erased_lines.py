@@ -104,9 +104,21 @@ def test_digests_name_nobody_and_are_for_their_owner_alone(tmp_path: Path) -> No
     assert "someone" not in (folder / "subjects.json").read_text()
     other = Lake(str(tmp_path / "other"))
     assert remembered(other, 42).digests.keys().isdisjoint(known.digests)  # each lake has a key of its own
-    (folder / "key").unlink()
-    with pytest.raises(DamagedFile, match="without it no erased person is known again"):
-        Registered(lake).read()
+    for name in ("key", "subjects.json"):
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        with pytest.raises(DamagedFile, match=f"{name} is gone: without it no erased person is known again"):
+            Registered(lake).read()
+        (folder / name).write_bytes(content)
+    assert Registered(lake).read() == known
+
+
+def test_register_that_was_begun_and_not_finished_knows_nobody(tmp_path: Path) -> None:
+    register = Registered(Lake(str(tmp_path)))
+    register.read_or_begin()
+    (tmp_path / "ops" / "erasure" / "key").unlink()  # it was killed before it wrote the key
+    assert register.read() == ErasedSubjects()
+    assert register.read_or_begin().key
 
 
 def test_lifted_person_is_allowed_from_that_hour_on(tmp_path: Path) -> None:
