@@ -1,4 +1,4 @@
-"""The pages as an app of Airflow's API server, behind its login: results, reports, timings, the lakehouse."""
+"""The app that serves the pages in Airflow's API server, behind its login: results, reports, timings, lakehouse."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -49,7 +49,7 @@ def _lake() -> Lake:
 
 @app.exception_handler(MedallionError)
 async def explain_error(request: Request, error: MedallionError) -> HTMLResponse:
-    """Show what is wrong with the request or with the lake as a page."""
+    """Return a page that says what is wrong with the request or with the lake."""
     status = 400 if isinstance(error, UsageError) else 500
     return _error_page(request, status, str(error))
 
@@ -57,20 +57,20 @@ async def explain_error(request: Request, error: MedallionError) -> HTMLResponse
 @app.exception_handler(HTTPException)
 @app.exception_handler(StarletteHTTPException)
 async def explain_refusal(request: Request, error: StarletteHTTPException) -> HTMLResponse:
-    """Show why a request is refused as a page."""
+    """Return a page that says why a request is refused."""
     return _error_page(request, error.status_code, str(error.detail), dict(error.headers or {}))
 
 
 @app.exception_handler(RequestValidationError)
 async def explain_parameters(request: Request, error: RequestValidationError) -> HTMLResponse:
-    """Show which parameter of a request is wrong as a page."""
+    """Return a page that says which parameter of a request is wrong."""
     texts = (f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
     return _error_page(request, 422, "; ".join(texts))
 
 
 @app.exception_handler(Exception)
 async def explain_failure(request: Request, error: Exception) -> HTMLResponse:
-    """Show why a page cannot be rendered; the log of the API server has the details."""
+    """Return a page that says why another cannot be rendered; the log of the API server has the details."""
     return _error_page(request, 500, f"This page cannot be made: {type(error).__name__}: {one_line(error)}")
 
 
@@ -83,7 +83,7 @@ def _error_page(request: Request, status: int, text: str, headers: Mapping[str, 
 
 @app.get("/project")
 def choose_project(request: Request, name: str) -> RedirectResponse:
-    """Show the pages of another project from now on, in this browser."""
+    """Redirect to the results of project ``name``, whose pages this browser shows from now on."""
     if name not in (known := {project.name for project in projects_in_airflow()}):
         raise HTTPException(404, f"no project is called {name[:40]!r}: choose {', '.join(sorted(known))}")
     answer = RedirectResponse("results")
@@ -93,7 +93,7 @@ def choose_project(request: Request, name: str) -> RedirectResponse:
 
 @app.get("/reports", response_class=HTMLResponse)
 def reports() -> HTMLResponse:
-    """Return the page of the validation reports of all runs."""
+    """Return the page that lists the validation reports of all runs."""
     return HTMLResponse(reports_page(_lake()), headers=OURS)
 
 
@@ -154,22 +154,22 @@ def run(run_id: str) -> HTMLResponse:
 
 @app.get("/benchmark", response_class=HTMLResponse)
 def benchmark() -> HTMLResponse:
-    """Return the page around the lake's benchmark report, or around the one that ships with the project."""
+    """Return the page that frames the benchmark report of the lake, else the one that ships with the project."""
     return HTMLResponse(benchmark_page(_lake()), headers=FRAMING)
 
 
 @app.get("/benchmark/report")
 def benchmark_report() -> Response:
-    """Return the report itself, which is served under a policy of its own."""
+    """Return the benchmark report itself, which is served with a security policy of its own."""
     report = find_report(_lake())
     if report is None:
-        raise HTTPException(404, "no benchmark has been put here")
+        raise HTTPException(404, "there is no benchmark report")
     return _sent(report.file, BENCHMARK)
 
 
 @app.get("/releases", response_class=HTMLResponse)
 def releases(old: int | None = None, new: int | None = None, table: str = "") -> HTMLResponse:
-    """Return the page of the kept releases, with two of them compared if asked for."""
+    """Return the page of the kept releases. old, new, table: compare the rows of a table in these two releases."""
     return HTMLResponse(releases_page(_lake(), tables_of(_lake()), old, new, table), headers=OURS)
 
 
@@ -194,7 +194,7 @@ def results(table: str = "") -> HTMLResponse:
 
 @app.get("/table", response_class=HTMLResponse)
 def table(name: str, column: str = "") -> HTMLResponse:
-    """Return the page of one table."""
+    """Return the page of one table. column: show the lineage of this column."""
     lake, currency = _lake(), find_project().settings().currency
     return HTMLResponse(table_page(lake, tables_of(lake), name, column, currency), headers=OURS)
 

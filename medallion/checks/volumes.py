@@ -1,7 +1,7 @@
-"""How many rows a table has and drops, against what is declared, the last release and its own history.
+"""Judge how many rows a table has and drops: by what is declared, by the last release and by its own history.
 
-What no expectation about single rows can see. Each rule gives results like those of Great Expectations, with the number
-that the next check compares with.
+No expectation about single rows can see that. Each rule returns results like those of Great Expectations, with the
+number that the next check compares with.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from medallion.storage.duckdb_views import Views
 
 MIN_CHANGED_ROWS = 500  # a smaller change of a row count is worth no warning, unless most of the rows are lost
-MIN_HISTORY = 6  # earlier values without which nothing counts as a jump
-MAX_HISTORY = 48  # checks that are remembered
-DEVIATIONS = 3.0
+MIN_HISTORY = 6  # fewest earlier values, or earlier growths of a row count, to tell a jump from
+MAX_HISTORY = 48  # hours that are remembered
+DEVIATIONS = 3.0  # standard deviations from the mean, beyond which a value is a jump
 SAME_SHARE = 0.02  # a difference below this share of the usual value is never a jump
-NOT_COMPARED = "not compared"  # what is said of a check that has too little history to judge by
+NOT_COMPARED = "not compared"  # in the result of a rule that has too little history
 ROW_COUNT_IN_HISTORY = "row count grows as in its own history"
-ROW_COUNT_BOUND = "row count within "  # begins what a declared bound means
+ROW_COUNT_BOUND = "row count within "  # how the meaning of a declared bound begins
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class RowCountRule:
     """What a table's row count is judged by.
 
     before: rows in release ``release_id``. max_change: the share of them by which the count may change without a
-    warning. may_be_empty: whether a table that had rows may have none. history: its row counts at earlier hours.
-    erasing: whether persons are being erased: then fewer rows are what was asked for, and are counted alone.
+    warning. may_be_empty: whether a table that had rows may have none. history: its row counts at earlier hours, oldest
+    first. erasing: whether persons are being erased: fewer rows are then expected, so the count is only recorded.
     """
 
     before: int
@@ -46,16 +46,16 @@ class RowCountRule:
     erasing: bool = False
 
     def judge(self, rows: int) -> tuple[ExpectationResult, ...]:
-        """The verdict on a table that has ``rows`` now: one result per expectation."""
+        """Return a result for each expectation on a table that has ``rows`` now."""
         observed = f"{rows:,} rows, {self.before:,} in release {self.release_id}{_loss_in_words(rows, self.before)}"
         results = []
         if self.max_change < inf:
             counted = self._in_history(rows)
             if self.erasing:
-                return (replace(counted, success=True, observed=f"{observed}; persons are being erased"),)
+                counted = replace(counted, success=True, observed=f"{observed}; persons are being erased")
             results.append(counted)
         if self.erasing:
-            return ()
+            return tuple(results)
         if self.before and self.max_change < inf:
             moderate = abs(rows - self.before) <= max(self._small_change(rows), self.max_change * self.before)
             results.append(
@@ -80,24 +80,24 @@ class RowCountRule:
         return tuple(results)
 
     def _small_change(self, rows: int) -> float:
-        """The change of the row count that is worth no warning, whatever its share.
+        """Return the change of the row count, in rows, that is worth no warning whatever its share.
 
-        A small table may well double. One that loses most of its rows is news however small it is, unless it may even
-        be empty.
+        A small table may well double. If it loses most of its rows, that is worth a warning however small it is, unless
+        it may even be empty.
         """
         if rows >= self.before or self.may_be_empty:
             return MIN_CHANGED_ROWS
         return min(MIN_CHANGED_ROWS, self.max_change * self.before)
 
     def _in_history(self, rows: int) -> ExpectationResult:
-        """Compare what the table grows by, not what it holds."""
+        """Compare by how many rows the table has grown with its growth at earlier hours."""
         growth = [later - former for former, later in pairwise((*self.history, rows))]
         observed, success = f"{rows:,} rows", True
         if len(growth) > MIN_HISTORY:
-            usual = self.history[-1]
-            success = not is_jump(growth, max(self._small_change(rows), SAME_SHARE * usual))
+            last = self.history[-1]
+            success = not is_jump(growth, max(self._small_change(rows), SAME_SHARE * last))
             if not success:
-                observed += f", about {usual + fmean(growth[:-1]):,.0f} were expected from its history"
+                observed += f", about {last + fmean(growth[:-1]):,.0f} were expected from its history"
         else:
             observed += f"; {NOT_COMPARED}: {len(self.history)} of {MIN_HISTORY + 1} earlier hours are known"
         return ExpectationResult(
@@ -118,14 +118,14 @@ def _loss_in_words(rows: int, before: int) -> str:
 
 @dataclass(frozen=True)
 class DropRule:
-    """What the share of rows that ``table`` drops for one reason is judged by. history: the share at earlier hours."""
+    """How the share of rows that ``table`` drops for one reason is judged. history: the share at earlier hours."""
 
     table: str
     drop: Drop
     history: Sequence[float] = ()
 
     def judge(self, dropped: int, kept: int) -> ExpectationResult:
-        """The verdict on so many rows: dropping is by design, a jump of its share is worth a warning."""
+        """Return the result for so many rows: dropping is by design, a jump of its share is worth a warning."""
         share = dropped / max(1, dropped + kept)
         amount = f"{dropped:,} dropped ({100 * share:.1f} % of {self.table})"
         reason = self._why_too_many(share)
@@ -161,7 +161,7 @@ class VolumeRules:
     drops: tuple[DropRule, ...] = ()
 
     def judge(self, table: str, views: "Views") -> tuple[ExpectationResult, ...]:
-        """The verdicts on ``table``; none where it cannot be read, which has failed already."""
+        """Return the results for ``table``; none if it cannot be read, because that has failed the check already."""
         if table not in views.rows:
             return ()
         counted = self.row_count.judge(views.rows[table]) if self.row_count else ()
@@ -173,7 +173,7 @@ def _judge_drop(rule: DropRule, table: str, views: "Views") -> ExpectationResult
     query = f"SELECT * FROM {table} WHERE CONTAINS('; ' || {BROKEN} || '; ', '; {reason}; ')"
     try:
         (dropped,) = views.connection.execute(f"SELECT COUNT(*) FROM ({query})").fetchall()[0]
-    except Exception as error:  # whatever it was, the gate stays shut
+    except Exception as error:  # whatever it was, the check fails
         result = replace(rule.judge(0, 0), success=False, error=one_line(error), unexpected_count=None, measure=None)
         return replace(result, observed="no verdict", query=query)
     result = replace(rule.judge(dropped, views.rows[rule.table]), query=query)
@@ -183,27 +183,34 @@ def _judge_drop(rule: DropRule, table: str, views: "Views") -> ExpectationResult
 
 
 def is_jump(values: Sequence[float], floor: float) -> bool:
-    """Whether the last of ``values`` lies further from the others than DEVIATIONS, and further than ``floor``."""
+    """Whether the last of ``values`` differs from the mean of the others by more than DEVIATIONS and ``floor``."""
     usual, newest = values[:-1], values[-1]
     return abs(newest - fmean(usual)) > max(DEVIATIONS * pstdev(usual), floor)
 
 
 def earlier_measures(history: History, table: str, meaning: str, hour: str | None) -> list[float]:
-    """Return what an expectation measured at hours before ``hour``, oldest first; None is the snapshot."""
+    """Return what an expectation measured before ``hour``, oldest first; hour: None for the snapshot."""
     by_hour = history.get(table, {}).get(meaning, {})
     return [by_hour[former] for former in sorted(by_hour) if former < (hour or "")]
 
 
 def extend_history(history: History, result: CheckResult, hour: str | None) -> History:
-    """Return ``history`` with what ``result`` measured at ``hour``: hours after it were undone, and are left out."""
+    """Return ``history`` with what ``result`` measured at ``hour``.
+
+    Hours after it were undone, and are left out. A table that could not be read, and an expectation that measured
+    nothing now, keep their earlier values.
+    """
     now = hour or ""
     extended: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for table in result.tables:
-        for expectation in table.expectations:
-            if expectation.measure is None:
-                continue
-            by_hour = history.get(table.table, {}).get(expectation.meaning, {})
+        known = history.get(table.table, {})
+        measured = {each.meaning: {now: each.measure} for each in table.expectations if each.measure is not None}
+        by_meaning: dict[str, Mapping[str, float]] = {}
+        for meaning in dict.fromkeys((*known, *measured)):
+            by_hour = known.get(meaning, {})
             earlier = sorted(former for former in by_hour if former < now)[1 - MAX_HISTORY :]
-            kept = {former: by_hour[former] for former in earlier} | {now: expectation.measure}
-            extended[table.table] = {**extended.get(table.table, {}), expectation.meaning: kept}
+            if values := {former: by_hour[former] for former in earlier} | measured.get(meaning, {}):
+                by_meaning[meaning] = values
+        if by_meaning:
+            extended[table.table] = by_meaning
     return extended

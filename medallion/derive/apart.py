@@ -1,11 +1,12 @@
-"""Set relations of a query apart from the rest of it, so that their state can be kept.
+"""Split a query into pieces, relations whose state can be kept, and the rest, which is computed from the pieces.
 
-Groups are set apart from what is computed from them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
-groups), and rows from a condition that compares them with such a subquery. This module only proposes: Spark checks
-that the pieces and the rest give the same rows as the query, and the proofs check that the state adds up.
+A piece is either groups or rows. Groups are set apart from what is computed from them: ratios, HAVING, ORDER BY and
+LIMIT, scalar subqueries over other groups. Rows are set apart from a condition that compares them with such a subquery.
+This module only proposes: Spark checks that the pieces and the rest give the same rows as the query, and the proofs
+check that the state adds up.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, grouping_of, marked, unmarked
+from medallion.derive.select_clauses import conjuncts, gives_groups, sources
 from medallion.model.kept_text import PREFIX, inputs_of, relation_text
 from medallion.model.methods import Kept, KeptItem, KeptPart
 from medallion.model.plan import Unprovable
@@ -31,14 +33,16 @@ class _AsWritten(Spark):
         JOINS_HAVE_EQUAL_PRECEDENCE = False
 
 
-_OF_SOURCE = ("from_", "joins", "laterals", "where")
+_OF_SOURCE = ("from_", "joins", "laterals", "where")  # the clauses that a piece takes over as they are
+# A query with one of these clauses is no piece.
 _NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "kind", "into", "match", "sample")
+_KEPT = f"__in_{PREFIX}"  # how the name of a kept piece begins while its query is parsed
 
 
 def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
-    """Split a query into pieces whose state can be kept; return these, and why the state of other pieces cannot be.
+    """Return the pieces of a query whose state can be kept, with the rest; and why the state of others cannot be.
 
-    accept: decides whether the state of a piece can be kept.
+    accept: decides whether the state of a piece can be kept. Without any piece, the first value is None.
     """
     try:
         tree = sqlglot.parse_one(marked(query), dialect=_AsWritten)
@@ -61,18 +65,29 @@ def query_with(tree: exp.Query) -> Mapping[str, object]:
 
 @dataclass
 class _Pieces:
-    """The pieces of one query. parts: those whose state is kept. reasons: why that of others is not."""
+    """The pieces of one query. parts: those whose state is kept. reasons: why that of others is not.
+
+    _used: how often a kept piece has taken the place of its text. _changed: by name, common table expressions that read
+    kept pieces now.
+    """
 
     tree: exp.Query
     accept: Accept
     parts: list[KeptPart] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    _used: int = 0
     _changed: dict[str, exp.Query] = field(default_factory=dict)
 
     @cached_property
     def ctes(self) -> dict[str, exp.Query]:
         """The common table expressions of the query, by name."""
         return {cte.alias: cte.this for cte in self.tree.ctes}
+
+    def _cte_of(self, source: exp.Expr) -> str:
+        """Return the common table expression that a table in FROM names, in any letter case; empty if it names none."""
+        if not isinstance(source, exp.Table):
+            return ""
+        return next((name for name in self.ctes if name.lower() == source.name.lower()), "")
 
     @cached_property
     def last(self) -> exp.Query:
@@ -92,28 +107,28 @@ class _Pieces:
             return over
         if not isinstance(query, exp.Select) or query.args.get("with_"):
             return query
-        is_grouped = _is_grouped(query)
+        is_grouped = gives_groups(query)
         ways = [self._groups_apart] if is_grouped else [self._rows_apart] if is_last else []
         if not is_grouped and self._reads_expressions(query):
             ways = [self._over_kept, *ways]
         else:
             ways += [self._lifted, self._over_kept]
         for way in ways:
-            count, changed = len(self.parts), {**self._changed}
+            count, used, changed = len(self.parts), self._used, {**self._changed}
             try:
                 new = way(query)
             except Unmoved as reason:
                 del self.parts[count:]
-                self._changed = changed
+                self._used, self._changed = used, changed
                 if str(reason):
                     self.reasons.append(str(reason))
                 continue
-            if len(self.parts) > count:
+            if self._used > used:
                 return new
         return query
 
     def _groups_apart(self, query: exp.Select) -> exp.Query:
-        """Make the groups a piece, and leave what is computed from them as the rest."""
+        """Make a piece of the groups, and return the query over it, which computes everything else."""
         groups = group_expressions(query)
         new, columns = query.copy(), Columns(groups, query)
         names = {item.alias_or_name.lower() for item in query.expressions}
@@ -136,16 +151,19 @@ class _Pieces:
         return self._with_subqueries_kept(new)
 
     def _rows_apart(self, query: exp.Select) -> exp.Query:
-        """Make all rows a piece, and leave ORDER BY and LIMIT as the rest."""
+        """Make a piece of all rows, and return the query over it, with ORDER BY and LIMIT."""
         return self._rows_below(query, None)
 
     def _lifted(self, query: exp.Select) -> exp.Query:
-        """Make the rows a piece, before conditions compare them with another kept relation."""
+        """Make a piece of the rows as they are before conditions compare them with another piece.
+
+        Returns the query over it, which has these conditions. Raises Unmoved if there are none.
+        """
         where, others, lifted = query.args.get("where"), list[exp.Expr](), list[exp.Expr]()
-        for condition in _conjuncts(where.this if where else None):
-            count = len(self.parts)
+        for condition in conjuncts(where.this if where else None):
+            used = self._used
             changed = self._subqueries_kept(condition)
-            (lifted if len(self.parts) > count else others).append(changed)
+            (lifted if self._used > used else others).append(changed)
         if not lifted:
             raise Unmoved("")
         below = query.copy()
@@ -153,7 +171,10 @@ class _Pieces:
         return self._rows_below(below, exp.and_(*lifted, copy=False))
 
     def _rows_below(self, query: exp.Select, condition: exp.Expr | None) -> exp.Query:
-        """Make what ``query`` selects from a piece, with the columns that it needs."""
+        """Make a piece of the rows that ``query`` selects from, with the columns that it needs.
+
+        Returns the query over it, which applies ``condition``, if there is one, and everything after WHERE.
+        """
         new, columns = query.copy(), Columns([], query, takes_columns=True)
         names = {item.alias_or_name.lower() for item in query.expressions}
         if condition is None:  # if nothing else reads the rows, the computed values themselves
@@ -176,11 +197,11 @@ class _Pieces:
         """Return the query over the kept pieces of the common table expressions and subqueries that it reads."""
         new = self._with_subqueries_kept(query.copy())
         for table in [*new.find_all(exp.Table)]:
-            if table.name in self.ctes and table.name not in self._changed:
-                count = len(self.parts)
-                changed = self.keep(self.ctes[table.name])
-                if len(self.parts) > count:
-                    self._changed[table.name] = changed
+            if (name := self._cte_of(table)) and name not in self._changed:
+                used = self._used
+                changed = self.keep(self.ctes[name])
+                if self._used > used:
+                    self._changed[name] = changed
         for derived in [*new.find_all(exp.Subquery)]:
             if isinstance(derived.parent, exp.From | exp.Join) and isinstance(derived.this, exp.Query):
                 derived.set("this", self.keep(derived.this))
@@ -208,7 +229,10 @@ class _Pieces:
     def _piece(
         self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool, is_distinct: bool = False
     ) -> str:
-        """Set a piece apart, and return its name."""
+        """Return the name of a piece with these columns, which is added unless it is known.
+
+        Raises Unmoved if its state cannot be kept.
+        """
         if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
             raise Unmoved("")
         copied = query.copy().args
@@ -220,15 +244,15 @@ class _Pieces:
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")
-        unnamed = replace(part, name="")
-        for known in self.parts:
-            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == unnamed:
-                return known.name
-        try:
-            self.parts.append(self.accept(part))
-        except Unprovable as reason:
-            raise Unmoved(str(reason)) from None
-        return part.name
+        known = next((known for known in self.parts if _as_proposed(known) == replace(part, name="")), None)
+        if known is None:
+            try:
+                known = self.accept(part)
+            except Unprovable as reason:
+                raise Unmoved(str(reason)) from None
+            self.parts.append(known)
+        self._used += 1
+        return known.name
 
     def text_with_ctes(self, query: exp.Query) -> str:
         """Return a query as SQL, with the common table expressions that it reads, computed from their kept pieces."""
@@ -236,62 +260,33 @@ class _Pieces:
         return ctes + unmarked(query.sql(dialect="spark"))
 
     def _ctes_read_by(self, *trees: exp.Expr, changed: bool) -> str:
-        """Return a WITH clause of what ``trees`` read; changed: whether to compute it from kept pieces."""
+        """Return the WITH clause of what ``trees`` read; empty if they read no common table expression.
+
+        changed: whether its text reads kept pieces.
+        """
         bodies = {**self.ctes, **self._changed} if changed else self.ctes
         needed, waiting = set[str](), [*trees]
         while waiting:
             for table in waiting.pop().find_all(exp.Table):
-                if table.name in bodies and table.name not in needed:
-                    needed.add(table.name)
-                    waiting.append(bodies[table.name])
+                if (name := self._cte_of(table)) and name not in needed:
+                    needed.add(name)
+                    waiting.append(bodies[name])
         listed = [f"{name} AS ({unmarked(bodies[name].sql(dialect='spark'))})" for name in bodies if name in needed]
         return f"WITH {', '.join(listed)} " if listed else ""
 
     def _reads_expressions(self, query: exp.Select) -> bool:
         """Whether FROM of a query reads a common table expression or a subquery."""
-        return any(
-            (isinstance(source, exp.Table) and source.name in self.ctes) or isinstance(source, exp.Subquery)
-            for source in _sources(query)
-        )
+        return any(self._cte_of(source) or isinstance(source, exp.Subquery) for source in sources(query))
 
 
-def _is_grouped(query: exp.Select) -> bool:
-    """Whether each row of a query is a group."""
-    if query.args.get("group") or query.args.get("distinct"):
-        return True
-    return any(
-        isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window)
-        for item in (*query.expressions, *filter(None, [query.args.get("having")]))
-        for node in _own_parts(item)
-    )
-
-
-def _own_parts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield an expression and all inside it, except subqueries."""
-    if isinstance(tree, exp.Query | exp.Subquery):
-        return
-    yield tree
-    for child in tree.iter_expressions():
-        yield from _own_parts(child)
-
-
-def _conjuncts(tree: exp.Expr | None) -> Iterator[exp.Expr]:
-    if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.this)
-        yield from _conjuncts(tree.expression)
-    elif tree is not None:
-        yield tree
-
-
-def _sources(query: exp.Select) -> Iterator[exp.Expr]:
-    if query.args.get("from_"):
-        yield query.args["from_"].this
-    for join in query.args.get("joins") or ():
-        yield join.this
+def _as_proposed(part: KeptPart) -> KeptPart:
+    """Return an accepted part as it was proposed, without its name."""
+    return replace(part, name="", by=None, whole=(), items=tuple(replace(item, type="") for item in part.items))
 
 
 def _is_kept(tree: exp.Expr) -> bool:
-    return any(table.name.startswith(f"__in_{PREFIX}") for table in tree.find_all(exp.Table))
+    """Whether an expression reads a kept piece."""
+    return any(table.name.startswith(_KEPT) for table in tree.find_all(exp.Table))
 
 
 def _kept_table(name: str) -> exp.Table:

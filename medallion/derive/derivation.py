@@ -34,7 +34,7 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Derivations:
-    """The result for a graph.
+    """What is derived for a graph.
 
     nodes: every table, with its method. by_table: the derivations. errors: by table, why it has none.
     """
@@ -57,7 +57,7 @@ def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Pro
     """
     work = _Work(dict(nodes), analyse, known or {})
     for name, node in nodes.items():
-        if isinstance(node, Table) and node.method is None and not work.failed(node):
+        if isinstance(node, Table) and node.method is None and not work.must_wait(node):
             try:
                 work.derive(node)
             except NoPlans:
@@ -77,12 +77,13 @@ class _Work:
         self._prover = Prover(nodes, analyse, known)
         self._graph = Graph(nodes, self._prover)
 
-    def failed(self, table: Table) -> bool:
-        """Whether the method of an upstream table could not be derived."""
-        if self.errors.keys() & {*table.inputs}:
-            reason = min(self.errors.keys() & {*table.inputs})
-            self.errors[table.name] = MedallionError(f"{table.name} waits: {reason}, which it reads, is not right")
-        return table.name in self.errors
+    def must_wait(self, table: Table) -> bool:
+        """Whether there is no method because an input has none; this is then recorded as the error of ``table``."""
+        wrong = self.errors.keys() & {*table.inputs}
+        if wrong:
+            cause = f"{min(wrong)}, which it reads, cannot be refreshed as it is declared"
+            self.errors[table.name] = MedallionError(f"{table.name} waits: {cause}")
+        return bool(wrong)
 
     def derive(self, table: Table) -> None:
         """Derive the method of one table, whose inputs already have theirs."""
@@ -90,8 +91,8 @@ class _Work:
         if table.refresh == "incremental strict" and isinstance(derivation.method, Full):
             ways = "; ".join(f"{method}: {reason}" for method, reason in derivation.refused.items())
             raise MedallionError(
-                f"{_module(table)} declares refresh='incremental strict', and no way of it is right: {ways}; change the"
-                " query, or declare refresh='incremental', which recomputes it in full"
+                f"{_module(table)} declares refresh='incremental strict', and no incremental method is proven right for"
+                f" its query: {ways}; change the query, or declare refresh='incremental', which recomputes it in full"
             )
         self.nodes[table.name], self.derived[table.name] = replace(table, method=derivation.method), derivation
 
@@ -111,7 +112,7 @@ class _Work:
 
 
 class _Choice:
-    """Choose a method for one table among those proven right."""
+    """The choice of a method for one table among those proven right."""
 
     def __init__(self, table: Table, graph: Graph) -> None:
         self._table, self._graph, self._sources = table, graph, graph.sources(table)
@@ -164,7 +165,7 @@ class _Choice:
         return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
 
     def _left_over(self, method: Method) -> str | None:
-        """Return an input that would still be grouped as a whole each time in spite of the kept state, if any."""
+        """Return an input that each refresh would group as a whole in spite of the aggregate state, if there is one."""
         assert isinstance(method, Additive)
         return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset())))
 
@@ -200,7 +201,7 @@ class _Choice:
         return Derivation(method, why)
 
     def _driving_keys(self) -> frozenset[tuple[str, str]]:
-        """Return the columns by which changes of the first input replace whole groups of rows."""
+        """Return the columns by which a change of the input that the query reads first replaces whole groups."""
         first = self._sources.first
         node = self._graph.nodes[first] if first else None
         if node is None:

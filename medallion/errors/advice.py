@@ -19,8 +19,8 @@ def refresh_all_tables() -> str:
 def reprocess() -> str:
     """Say how to rebuild tables whose definition changed, at the published hour."""
     return (
-        "run medallion reprocess to rebuild them now (in Airflow: trigger hourly_refresh with Action reprocess);"
-        " the next hour does too"
+        "run medallion reprocess to rebuild them now (in Airflow: trigger hourly_refresh with Action reprocess, the"
+        " published hour in Hour and Confirmation); the next hour does too"
     )
 
 
@@ -74,7 +74,7 @@ def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
 def recover_red_hour(first: str, last: str) -> str:
     """Say how to publish hours whose check failed, depending on what was at fault."""
     return (
-        "If the source was at fault, have it deliver corrected files (one that it withdraws is applied as it landed)"
+        "If the source was at fault, have it deliver corrected files (a file that it withdraws is applied as it landed)"
         f" and {restate(first)}."
         f" If a rule or the code was, correct it and {refresh(last)}"
     )
@@ -102,7 +102,7 @@ def see_quarantine() -> str:
 
 
 def see_rejected_lines(topic: str, hour: str) -> str:
-    """Say where to see and correct the rejected lines of ``topic`` in ``hour``."""
+    """Name the rejected lines of ``topic`` in ``hour`` by where they are shown, to end a sentence with "correct"."""
     return f"what medallion quarantine show {topic} --hour {hour} shows (in Airflow: Browse, Quarantine)"
 
 
@@ -113,4 +113,4 @@ def build_data_docs() -> str:
 
 def end_erasure() -> str:
     """Say how to finish an erasure that was interrupted."""
-    return "run medallion erase to end it (in Airflow: trigger erase, with no file of subjects)"
+    return "run medallion erase to finish it (in Airflow: trigger erase, with no file of subjects)"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -17,22 +18,26 @@ from medallion.ingest.sources import NOTHING, Change, RecordForms, RefusedRecord
 from medallion.ingest.tabular_files import CSV, kind_of
 from medallion.ingest.value_decoders import value_decoder
 from medallion.ingest.value_forms import Forms
-from medallion.model.column_types import Scalar
+from medallion.model.column_types import DecimalType, Scalar
 from medallion.model.table import BESIDE_A_CHANGE, Feed
 
 MAX_HOURS, MAX_CHANGES = 6, 20_000  # newest hours to read, and changes to read from them
-MIN_ROWS = 100  # number of rows from which on a column that is never null is declared NOT NULL
+MIN_ROWS = 100  # fewest rows to declare a column that is never null as NOT NULL
 _COLUMN = re.compile(r"[a-z_][a-z0-9_]*")
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")  # leading zeros mean a code, which is text
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,18}")
 _USUAL_DIGITS, _MAX_DIGITS, _MAX_SCALE = 18, 38, 9
 _MAX_EXPONENT = 400  # a number with more digits fits no type
+_BIGINT = 1 << 63
 
 
 @dataclass
 class _Column:
-    """The observed values of a column. kinds: names of their types. whole, scale: digits before and after the point."""
+    """The observed values of a column.
+
+    kinds: names of their types. whole, scale: most digits before and after the point. values: how many are not null.
+    elements: those of arrays. fields: those of structs, by name.
+    """
 
     kinds: set[str] = field(default_factory=set)
     whole: int = 1
@@ -51,13 +56,12 @@ class _Column:
     def _kind(self, value: Any, forms: Forms | None) -> str:
         if forms is not None and forms.moments is not None and isinstance(value, int):
             return "DATE" if forms.moments == "days" else "TIMESTAMP"
-        if forms is not None and forms.decimals == "precise":
-            self.scale = max(self.scale, min(forms.scale or 0, _MAX_DIGITS))
-            return "DECIMAL"
+        if forms is not None and forms.decimals == "precise" and isinstance(value, str):
+            return self._precise(value, forms)
         if isinstance(value, bool):
             return "BOOLEAN"
         if isinstance(value, int):
-            return "BIGINT"
+            return self._integer(value)
         if isinstance(value, Decimal):
             return self._decimal(value)
         if isinstance(value, list):
@@ -69,9 +73,23 @@ class _Column:
             for name, inner in value.items():
                 self.fields.setdefault(name, _Column()).add(inner, dict(forms.fields).get(name) if forms else None)
             return "STRUCT"
-        if forms is not None and forms.texts and (kind := _kind_of_cell(str(value))):
-            return kind
-        return self._text(str(value))
+        return self._cell(str(value)) if forms is not None and forms.texts else self._text(str(value))
+
+    def _precise(self, text: str, forms: Forms) -> str:
+        """Record a decimal that is written as bytes, with the scale that its schema states."""
+        scale = min(max(0, forms.scale or 0), _MAX_DIGITS)
+        self.scale = max(self.scale, scale)
+        with suppress(ValueError, TypeError, ArithmeticError):  # it does not fit its schema
+            decode = value_decoder(DecimalType(_MAX_DIGITS, scale), "", lambda _: None, forms)
+            self.whole = max(self.whole, decode(text).adjusted() + 1)
+        return "DECIMAL"
+
+    def _integer(self, value: int) -> str:
+        """Record a whole number. Its digits count, because other values of the column may have a fraction."""
+        if not -_BIGINT <= value < _BIGINT:
+            return self._decimal(Decimal(value))
+        self.whole = max(self.whole, len(str(abs(value))))
+        return "BIGINT"
 
     def _decimal(self, value: Decimal) -> str:
         if value and abs(value.adjusted()) > _MAX_EXPONENT:
@@ -80,16 +98,20 @@ class _Column:
         self.scale, self.whole = max(self.scale, scale), max(self.whole, value.adjusted() + 1)
         return "DECIMAL" if self.scale <= _MAX_SCALE and self.whole + self.scale <= _MAX_DIGITS else "DOUBLE"
 
+    def _cell(self, text: str) -> str:
+        """Record a cell of a CSV, in which numbers and booleans are text too."""
+        if _WHOLE.fullmatch(text):
+            return self._integer(int(text))
+        return "BOOLEAN" if text in ("true", "false") else self._text(text)
+
     def _text(self, text: str) -> str:
-        if _DATE.fullmatch(text):
-            return "DATE"
         if _DECIMAL.fullmatch(text):
             return self._decimal(Decimal(text))
-        try:
-            value_decoder(Scalar("TIMESTAMP"), "", lambda _: None)(text)
-        except (ValueError, TypeError):
-            return "STRING"
-        return "TIMESTAMP"
+        for kind in ("DATE", "TIMESTAMP"):
+            with suppress(ValueError, TypeError):
+                value_decoder(Scalar(kind), "", lambda _: None)(text)
+                return kind
+        return "STRING"
 
     @property
     def type(self) -> str:
@@ -109,21 +131,14 @@ class _Column:
         return kind
 
 
-def _kind_of_cell(text: str) -> str | None:
-    """Return the type of a CSV cell that is a whole number or a boolean, None for any other cell."""
-    if _WHOLE.fullmatch(text):
-        return "BIGINT"
-    return "BOOLEAN" if text in ("true", "false") else None
-
-
 def infer_declaration(source: Source, feed: Feed) -> str:
-    """Return the module text of a feed, for the user to review and paste; comments say what was guessed.
+    """Return the text of a module that declares a feed, for the user to review and paste; comments say what is a guess.
 
-    feed: a feed with name, layer and delivery.
+    feed: says only where its files are: name, layer and delivery.
 
     Raises UsageError if the source has no readable change of the feed, or none with a column that can be declared.
     """
-    columns, rows, deletions, unread = dict[str, _Column](), 0, list[set[str]](), ""
+    columns, rows, deletions = dict[str, _Column](), 0, list[set[str]]()
     notes: list[str] = []
     for change in _changes(source, feed, notes):
         if change.deleted or change.kept is not NOTHING:
@@ -135,14 +150,14 @@ def infer_declaration(source: Source, feed: Feed) -> str:
             if not name.startswith("__"):
                 columns.setdefault(name.casefold(), _Column()).add(value, forms.get(name))
     if not rows:
-        unread = f": {notes[0]}" if notes else ""
-        raise UsageError(f"no change of {feed.topic} could be read, so nothing is known of its columns{unread}")
+        why = f": {notes[0]}" if notes else ""
+        raise UsageError(f"no change of {feed.topic} could be read, so nothing is known of its columns{why}")
     for name in [name for name in columns if not _COLUMN.fullmatch(name) or name in BESIDE_A_CHANGE]:
         notes.append(f"the column {name!r} is left out: its name cannot be declared")
         del columns[name]
     if not columns:
-        unread = f": {notes[0]}" if notes else ""
-        raise UsageError(f"the changes of {feed.topic} have no column that can be declared{unread}")
+        why = f": {notes[0]}" if notes else ""
+        raise UsageError(f"the changes of {feed.topic} have no column that can be declared{why}")
     keys = _keys(feed, columns, rows, deletions, notes)
     for name, column in columns.items():
         if not column.kinds:
@@ -153,7 +168,7 @@ def infer_declaration(source: Source, feed: Feed) -> str:
 
 
 def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
-    """Yield the readable changes of the newest hours; the first line that cannot be read is reported in ``notes``."""
+    """Yield the changes of the newest hours that can be read; ``notes`` gets the first line that cannot."""
     listing = change_files(source, [feed])
     hours = [hour for hour, topics in listing.hours.items() if feed.topic in topics][-MAX_HOURS:]
     if not hours:
@@ -161,7 +176,7 @@ def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
             f"{source.root} has no change file of {feed.topic}: none is named"
             f" {feed.delivery.layout.text.replace('{feed}', feed.source_name)}"
         )
-    count = rejected = 0
+    count, all_read = 0, True
     for hour in hours:
         reader = reader_of(feed)
         with TemporaryDirectory(prefix="medallion-") as folder:
@@ -173,9 +188,9 @@ def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
                 try:
                     changes: Sequence[Change] = reader.read(raw)
                 except (Unfit, RefusedRecord) as unfit:
-                    if not rejected:
+                    if all_read:
                         notes.append(f"line {number} of {hour} could not be read: {unfit}")
-                    rejected += 1
+                    all_read = False
                     continue
                 yield from (_as_cells(change) for change in changes) if has_cells else changes
                 count += len(changes)
@@ -197,8 +212,8 @@ def _keys(
     if stated and len(stated) < len(columns):
         return [name for name in columns if name in stated]
     singular = feed.topic.removesuffix("s")
-    names = ("id", f"{feed.topic}_id", f"{singular}_id", *columns)
-    key = next(name for name in names if name in columns and (columns[name].values == rows or name == names[-1]))
+    names = [name for name in ("id", f"{feed.topic}_id", f"{singular}_id", *columns) if name in columns]
+    key = next((name for name in names if columns[name].values == rows), names[0])
     notes.append(f"the key {key} is a guess: no deletion names columns of a key alone")
     return [key]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Event:
     """One timed step. Grain: run, attempt, event_type, layer, table_name.
 
-    seconds: wall time. cpu_seconds: of the driver and its JVM; None if work overlapped. Rows and bytes come from commit
-    metrics. details: becomes JSON with error, versions, settings and notes.
+    seconds: wall time. cpu_seconds: of the driver and its JVM; None if work overlapped. Rows and bytes come from
+    Delta logs, except of checks. details: becomes JSON with error, versions, settings and notes.
     """
 
     run_id: str

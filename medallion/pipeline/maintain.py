@@ -31,7 +31,7 @@ from medallion.storage.files import Place
 from medallion.storage.foreign_commits import ChangedByOthers, provenance, rewritten
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
-from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
+from medallion.storage.named_versions import has_version, moment_set_aside, set_aside_folders
 from medallion.storage.purge import purge
 from medallion.storage.rewind import require_version_before
 from medallion.storage.table_features import note_of
@@ -250,7 +250,7 @@ def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: 
     for folder in set_aside_folders(lake):
         table, _, stamp = folder.name.rpartition("-")
         versions = filter(None, (release.version_of(table) for release in retained))
-        if moment_set_aside(stamp) < before and not any(holds(folder, version) for version in versions):
+        if moment_set_aside(stamp) < before and not any(has_version(folder, version) for version in versions):
             files.remove_tree(folder)
             gone += 1
     return gone

@@ -24,7 +24,9 @@ from medallion.storage.foreign_commits import ComputedTableChanged
 
 
 def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> Outcome:
-    """Run one step and append its events to the event log, even if it fails.
+    """Run one step. Its events are appended to the event log, even if it fails.
+
+    A layer without tables is skipped, without an event.
 
     Args:
         name: land, apply, refresh, check, publish or validate.
@@ -47,8 +49,8 @@ def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> O
     if step.of_layer and layer not in driver.tables.layers:
         return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
-        fence.require()
-        if name == "land":  # without Spark: a scheduler's worker may land the files
+        fence.require()  # nothing is written by a process that has lost the writer lease
+        if name == "land":  # its check needs no Spark: a scheduler's worker may land the files
             require_known_columns(driver, run, log)
         elif name in ("apply", "refresh"):
             require_sound_queries(driver, run, log)
@@ -56,9 +58,9 @@ def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> O
 
 
 def refresh_onward(run: Run, driver: Driver) -> Outcome:
-    """Refresh, check and publish what follows from Bronze at ``run.hour``.
+    """Refresh, check, publish and validate what follows from Bronze at ``run.hour``.
 
-    If somebody else changes a computed table in the meantime, this is done once more, which recomputes that table.
+    If somebody else changes a computed table in the meantime, all of it is done once more: that recomputes the table.
     """
     try:
         return _refresh_onward(run, driver)
@@ -68,9 +70,9 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
 
 
 def finish_before(run: Run, driver: Driver) -> None:
-    """Refresh, check and publish the hour that Bronze is at, if its run was cut short and ``run`` is of a later hour.
+    """Finish the hour that Bronze is at, as refresh_onward does, if it is unpublished and ``run`` is of a later hour.
 
-    Raises as run_step does: a red hour stops the later one.
+    Raises as run_step does: if a check fails, the later hour is not begun.
     """
     lake, tables = driver.lake, driver.tables
     applied = ledger.applied_hour(lake, tables)

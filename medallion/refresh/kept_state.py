@@ -1,7 +1,7 @@
-"""State kept for a relation of a query: add the difference that a change makes, and compute the relation from it.
+"""The state of a kept relation: bring it up to date with a change of the inputs, and compute the relation from it.
 
-The difference is what the touched rows give after the change, less what they gave before it: at the input versions
-that the last commit names.
+What is added to the state is what the touched rows give now, less what they gave at the input versions that its last
+commit names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,9 +53,9 @@ class KeptState:
         return StateLog(self.target, self.name, self.inputs)
 
     def add_changes(self) -> TableState:
-        """Add the difference that the changes of its inputs make.
+        """Bring the state up to date with the changes of its inputs, and return it.
 
-        Raises FullRecompute if it is unknown or too large.
+        Raises FullRecompute if it must be rebuilt: it does not exist, or what changed is unknown or too much to follow.
         """
         log, lake = self.log, self.target.lake
         state, origin = log.former()
@@ -100,7 +100,7 @@ class KeptState:
         return [name for name, _ in counters_of(self.part)]
 
     def _sides(self, changes: Mapping[str, Changes], origin: Mapping[str, Any]) -> tuple[Frames, Frames] | None:
-        """Return the touched rows of the inputs, before and after the changes; None if these touch nothing."""
+        """Return the touched rows of the inputs, before and after the changes; None if no row is touched."""
         target, by = self.target, self.part.by
         if by is None:
             ((name, change),) = changes.items()
@@ -116,6 +116,7 @@ class KeptState:
         return self._rows_with(former, values), self._rows_with(self.inputs, values)
 
     def _rows_with(self, states: Mapping[str, TableState], values: list[Any]) -> Frames:
+        """Return the rows of the inputs at these states that have one of the touched key ``values``."""
         target, by = self.target, self.part.by
         assert by is not None
         return {
@@ -130,7 +131,7 @@ class KeptState:
         }
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
-        """Return an input as the last commit read it. Raises FullRecompute if some of its files are gone."""
+        """Return an input as the last commit of the state read it. Raises FullRecompute if files of it are gone."""
         from deltalake.exceptions import DeltaError
 
         now, lake, version = self.inputs[name], self.target.lake, origin["inputs"][name]
@@ -141,6 +142,7 @@ class KeptState:
         except (MedallionError, DeltaError, OSError):  # its log or a deletion vector cannot be read
             former = None
         if former is not None:
+            # Files that are current still exist; upkeep may have deleted the others.
             current = {*map(str, data_files(now.delta, lake.access))}
             removed = [place for place in data_files(former.delta, lake.access) if str(place) not in current]
             if files.all_there(removed):

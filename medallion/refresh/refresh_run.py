@@ -39,7 +39,10 @@ class Written:
 
     @classmethod
     def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
-        """Return the outcome for a table computed from all rows of its ``inputs``; more: other fields."""
+        """Return the outcome for a table of which a refresh has computed all rows; more: other fields.
+
+        rows_in counts all rows of its ``inputs``, even if the refresh read only some of them.
+        """
         return cls(
             rows_in=sum(input_state.rows for input_state in inputs.values()),
             rows_out=state.rows,

@@ -1,7 +1,7 @@
 """A table as a release names it: one version of one Delta table, with the table's id and the commit of that version.
 
-Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so the same
-version number could have other rows.
+A version number alone could have other rows: numbers begin again at 0 when a table is rebuilt, and are given again when
+its folder was restored from a backup.
 """
 
 from collections.abc import Iterator
@@ -45,16 +45,16 @@ class NamedVersion:
         created = delta.metadata().created_time
         return created is None or created <= self.published_at.timestamp() * 1000
 
-    def is_another_commit_in(self, folder: Place) -> bool:
-        """Whether the table in ``folder`` has another commit as this version."""
+    def is_other_commit_in(self, folder: Place) -> bool:
+        """Whether another commit than the named one made this version of the table in ``folder``."""
         return self.commit is not None and identity_at(folder, self.version) not in {None, self.commit}
 
 
 def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
     """Open the table at that version, from its usual folder.
 
-    Raises TableRebuilt if that folder now has another table, or another commit as this version, MedallionError if the
-    version cannot be read.
+    Raises TableRebuilt if that folder now has another table, or the version was made by another commit; MedallionError
+    if the version cannot be read.
     """
     path = lake.path(target.table)
     try:
@@ -69,9 +69,9 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
             f"{target.table} was rebuilt since the release that names version {target.version} of it:"
             f" {path} is another table now"
         )
-    if target.is_another_commit_in(lake.folder(target.table)):
+    if target.is_other_commit_in(lake.folder(target.table)):
         raise TableRebuilt(
-            f"version {target.version} of {target.table} is another commit now than the release names: somebody"
+            f"version {target.version} of {target.table} is no longer the commit that the release names: somebody"
             f" restored {path} from a backup"
         )
     return delta
@@ -80,11 +80,11 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
 def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
     """Say how a table differs from the published one because its folder was restored from a backup; else None.
 
-    The table then ends before the version of ``target``, or has another commit as that version.
+    The table then ends before the version of ``target``, or another commit made that version.
     """
     folder = lake.folder(target.table)
-    is_another = target.is_another_commit_in(folder)
-    if not is_another and (folder / "_delta_log" / f"{target.version:020}.json").exists():
+    is_other = target.is_other_commit_in(folder)
+    if not is_other and (folder / "_delta_log" / f"{target.version:020}.json").exists():
         return None
     try:
         delta = lake.open(lake.path(target.table))
@@ -94,7 +94,7 @@ def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
         return None
     if delta.version() < target.version:
         return f"went back to version {delta.version()}"
-    return f"has another commit as version {target.version}" if is_another else None
+    return f"has another commit at version {target.version}" if is_other else None
 
 
 def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
@@ -111,8 +111,8 @@ def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
         raise reason
 
 
-def holds(folder: Place, target: NamedVersion) -> bool:
-    """Whether a folder that was set aside has that version."""
+def has_version(folder: Place, target: NamedVersion) -> bool:
+    """Whether a folder that was set aside has that version, made by the named commit."""
     return _open_aside(folder, target) is not None
 
 
@@ -121,7 +121,7 @@ def _open_aside(folder: Place, target: NamedVersion) -> "DeltaTable | None":
         delta = open_table(folder, target.version)
     except MedallionError:
         return None
-    is_meant = delta is not None and target.is_in(delta) and not target.is_another_commit_in(folder)
+    is_meant = delta is not None and target.is_in(delta) and not target.is_other_commit_in(folder)
     return delta if is_meant else None
 
 

@@ -16,7 +16,10 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class AtWork:
-    """A run that refreshes now. step: the step that holds the writer lock, and since when; None between two tasks."""
+    """A run that is at work now.
+
+    hour: None if it is not known. step: what it holds the writer lock for, and since when; None between two tasks.
+    """
 
     run_id: str
     hour: str | None
@@ -27,9 +30,10 @@ class AtWork:
 class Standing:
     """The state of the lake compared with its source.
 
-    status: the status of the lake; tables are stale only in a lake that is refreshed in real time. pending: hours that
-    the source has and the lake lacks. blocked: the hour that later hours wait for. source_error: why the source could
-    not be listed. hours: the outcome of each hour. at_work: the run that is refreshing an hour.
+    status: the status of the lake; tables are stale only in a lake that is refreshed in real time. Before the first
+    release there is nothing else. pending: hours that the source has and the lake lacks. blocked: the hour that later
+    hours wait for. source_error: why the source could not be listed. hours: the outcome of each hour. at_work: the run
+    that is at work now.
     """
 
     status: LakeStatus
@@ -75,9 +79,12 @@ def read_standing(settings: Settings, running: Collection[str] = ()) -> Standing
 
 
 def _at_work(writer: Holder | None, hours: Sequence[HourMark]) -> AtWork | None:
-    """Return the run that refreshes now: the writer, else the newest hour's running run. Waiting runs do not count."""
-    newest = next((mark for mark in reversed(hours) if mark.status == "running"), None)
+    """Return the run that is at work now: the writer, else the run of the newest hour that is running.
+
+    A run that waits for its turn has done no step, so it does not count.
+    """
+    running = [mark for mark in reversed(hours) if mark.status == "running"]
     if writer is None:
-        return AtWork(str(newest.run_id), newest.hour, None) if newest else None
-    hour = newest.hour if newest and newest.run_id == writer.run_id else None
+        return AtWork(str(running[0].run_id), running[0].hour, None) if running else None
+    hour = next((mark.hour for mark in running if mark.run_id == writer.run_id), None)
     return AtWork(writer.run_id, hour, f"{writer.doing}, since {writer.since}")

@@ -205,7 +205,8 @@ def test_a_strict_policy_that_cannot_be_kept_is_refused_with_each_reason() -> No
     )
     with pytest.raises(
         MedallionError,
-        match=r"gold_x declares refresh='incremental strict', and no way of it is right: .*upsert: .*subquery over",
+        match=r"gold_x declares refresh='incremental strict', and no incremental method is proven right for its query:"
+        r" .*upsert: .*subquery over",
     ):
         derivation(others, NODES, ("order_id",), refresh="incremental strict")
     found = derivation(others, NODES, ("order_id",), refresh="incremental")

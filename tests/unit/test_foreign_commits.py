@@ -318,7 +318,7 @@ def test_release_names_the_commit_and_no_other_of_its_number(shop: Shop, backups
     newest = releases.require_release(shop.lake, None)
     assert newest.commits.keys() == newest.versions.keys()
     restored_and_brought_to_its_number(shop, "silver_orders", backups["silver_orders"])
-    with pytest.raises(MedallionError, match=r"silver_orders is another commit now.*restored .* from a backup"):
+    with pytest.raises(MedallionError, match=r"silver_orders is no longer the commit that.*restored .* from a backup"):
         open_named(shop.lake, newest.version_of("silver_orders"))
     shop.put(H3, {4: "four"})
     shop.refresh()

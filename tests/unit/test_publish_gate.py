@@ -1,6 +1,7 @@
 """Nothing is published but what a check of every layer has passed, at exactly the versions that it read."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from unittest.mock import patch
@@ -8,13 +9,14 @@ from unittest.mock import patch
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule
+from medallion.checks.result import CheckResult, ExpectationResult, TableResult
+from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, extend_history
 from medallion.errors import CheckFailed, MedallionError
 from medallion.expect.vocabulary import in_set
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import Drop, Table
 from medallion.ops import event_log, releases
-from medallion.ops.check_records import CheckedTable, read_check_record
+from medallion.ops.check_records import CheckedTable, History, read_check_record
 from medallion.ops.event_log import EventLog
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import table_id
@@ -202,6 +204,23 @@ def test_a_row_count_warns_when_it_jumps_from_its_own_history(
     assert (found.status, found.measure) == (status, rows)
     assert ("were expected from its history" in found.observed) == (status == "warned")
     assert ("not compared" in found.observed) == (len(history) < 7)
+
+
+def test_history_of_a_table_outlives_a_check_that_cannot_read_it_and_ends_where_hours_are_undone() -> None:
+    growth, unread = (
+        ExpectationResult(meaning, "", "warning", success=True, observed="", measure=measure)
+        for meaning, measure in ((ROW_COUNT_IN_HISTORY, 3.0), ("not null", None))
+    )
+
+    def after(history: History, hour: str | None, *found: ExpectationResult) -> History:
+        table = TableResult("silver_x", 1, 3, 0.1, found)
+        return extend_history(history, CheckResult("silver", "", "r", 1, datetime.now(UTC), 1, 1, {}, (table,)), hour)
+
+    known = after(after({}, None, growth), H0, growth)
+    assert known == {"silver_x": {ROW_COUNT_IN_HISTORY: {"": 3.0, H0: 3.0}}}
+    assert after(known, H1, unread) == after(known, H1) == known
+    assert after(after(known, H1, growth), H0) == {"silver_x": {ROW_COUNT_IN_HISTORY: {"": 3.0}}}
+    assert after({}, H0, unread) == {}
 
 
 EVEN = (0.010, 0.0101, 0.0099, 0.010, 0.0102, 0.010)

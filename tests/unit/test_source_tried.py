@@ -1,5 +1,6 @@
 """A source tried before anything is written: what is there, what would be refused, and a declaration of a new feed."""
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -149,11 +150,24 @@ def test_declaration_is_refused_where_no_column_can_be_declared(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"),
-    [("1e999999999", "DOUBLE"), ("1e-999999999", "DOUBLE"), ("1e30", "DECIMAL(38,0)"), ("1e60", "DOUBLE")],
+    ("values", "kind"),
+    [
+        (["1e999999999"], "DOUBLE"),
+        (["1e-999999999"], "DOUBLE"),
+        (["1e30"], "DECIMAL(38,0)"),
+        (["1e60"], "DOUBLE"),
+        (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
+        (["9223372036854775808", "1"], "DECIMAL(38,0)"),
+        (["12345678901234567", "0.25"], "DECIMAL(38,2)"),
+        (["12345678901234567890123456789012345678", "0.25"], "DOUBLE"),
+        (['"2025-11-30"', '"2024-02-29"'], "DATE"),
+        (['"2025-11-30"', '"2025-02-29"'], "STRING"),
+        (['"0000-00-00"'], "STRING"),
+    ],
 )
-def test_declaration_of_a_number_is_one_that_can_be_made(tmp_path: Path, number: str, kind: str) -> None:
-    write(tmp_path, f"cdc/orders/{H0}.json", f'{{"insert": {{"id": 1, "n": {number}}}}}\n')
+def test_declared_type_holds_every_value(tmp_path: Path, values: list[str], kind: str) -> None:
+    lines = "".join(f'{{"insert": {{"id": {key}, "n": {value}}}}}\n' for key, value in enumerate(values))
+    write(tmp_path, f"cdc/orders/{H0}.json", lines)
     assert {c.name: c.type for c in declared(inferred(tmp_path, Delivery())).columns}["n"] == kind
 
 
@@ -164,6 +178,29 @@ def test_declaration_of_a_decimal_has_no_more_digits_than_there_may_be(tmp_path:
     write(tmp_path, f"cdc/orders/{H0}.json", json.dumps(record) + "\n")
     text = inferred(tmp_path, Delivery(format="debezium"))
     assert {c.name: c.type for c in declared(text).columns}["n"] == "DECIMAL(38,38)"
+
+
+def test_declaration_of_decimals_in_bytes_has_room_for_their_digits_in_arrays_too(tmp_path: Path) -> None:
+    wide = base64.b64encode((10**20).to_bytes(9, "big")).decode()
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    fields = [{"field": "n", **decimal}, {"field": "all", "type": "array", "items": decimal}]
+    record = {"schema": {"type": "struct", "fields": fields}, "payload": {"n": wide, "all": ["AQ=="], "__op": "c"}}
+    write(tmp_path, f"cdc/orders/{H0}.json", json.dumps(record) + "\n")
+    columns = declared(inferred(tmp_path, Delivery(format="debezium"))).columns
+    assert {c.name: c.type for c in columns} == {"n": "DECIMAL(38,2)", "all": "ARRAY<DECIMAL(18,2)>"}
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        ({"name": "a", "order_id": 7}, "order_id"),
+        ({"code": "x", "id": None}, "code"),
+        ({"name": None, "x": None}, "name"),
+    ],
+)
+def test_key_is_guessed_by_name_and_from_columns_without_null(tmp_path: Path, row: dict[str, Any], key: str) -> None:
+    write(tmp_path, f"cdc/orders/{H0}.json", json.dumps({"insert": row}) + "\n")
+    assert f"# the key {key} is a guess" in inferred(tmp_path, Delivery())
 
 
 # As commands

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medallion.cli.common import new_run_id
-from medallion.inspect.hour_history import goes_with_clock, hour_history
+from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.table import Feed
 from medallion.ops.check_records import Failure
@@ -18,10 +18,11 @@ from medallion.ops.event_log import append
 from medallion.ops.events import Event
 from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.ops.releases import Release
+from medallion.ops.writer_lock import Holder
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.reports import report_file, report_of_task, reports_page
-from medallion.ui.standing import AtWork, Standing
+from medallion.ui.standing import AtWork, Standing, _at_work
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 from tests.shop import registry
@@ -297,6 +298,15 @@ def test_each_hour_that_a_restatement_passed_is_restated_and_running_until_its_r
     assert "Run again is at work on hour 2025-11-30T01 now (between two tasks)." in page
     log(lake, at(1, "again", "publish"))
     assert [mark.status for mark in hour_history(lake, running=["again"])] == ["running", "restated"]
+
+
+def test_writer_is_at_work_on_its_own_hour_though_the_run_of_a_later_one_has_begun() -> None:
+    hours = [HourMark("2025-11-30T00", "running", "writes"), HourMark("2025-11-30T01", "running", "was-refused")]
+    writer = Holder("writes", 1, "apply", "", since="now")
+    assert _at_work(writer, hours) == AtWork("writes", "2025-11-30T00", "apply, since now")
+    assert _at_work(replace(writer, run_id="maintains"), hours) == AtWork("maintains", None, "apply, since now")
+    assert _at_work(None, hours) == AtWork("was-refused", "2025-11-30T01", None)
+    assert _at_work(None, []) is None
 
 
 def test_a_lake_goes_with_the_clock_when_its_hours_were_published_soon_after_they_ended() -> None:
