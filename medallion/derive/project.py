@@ -11,7 +11,7 @@ from medallion.model.refresh_lock import Entry, graph_key, lock_text
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 
-DERIVATION = 3  # version of the rules by which methods are derived
+DERIVATION = 4  # version of the rules by which methods are derived
 
 
 def graph_of(tables: Registry) -> str:

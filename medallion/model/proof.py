@@ -30,7 +30,7 @@ from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module
 
-VERSION = 5  # version of the proofs; what another version proved is proven again
+VERSION = 6  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
