@@ -19,7 +19,7 @@ CONTRACT = {"table", "policy", "method", "keys", "paths", "parts", "refused", "c
 
 
 def explained(*arguments: str) -> str:
-    done = CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False, env={"COLUMNS": ""})
     assert done.exit_code == 0, done.output
     return done.stdout
 
