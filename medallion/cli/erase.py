@@ -74,7 +74,7 @@ def _subjects_in(file: Path | None) -> list[str]:
     if file is None:
         return []
     try:
-        text = sys.stdin.read().removeprefix("\ufeff") if str(file) == "-" else file.read_text(encoding="utf-8-sig")
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{file} cannot be read as a text in UTF-8") from None
     if not (subjects := subjects_in(text)):

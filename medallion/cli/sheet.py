@@ -56,7 +56,7 @@ def render(sheet: Sheet, width: int | None) -> Iterator[str]:
 
 
 def wrap_line(line: str, width: int | None) -> list[str]:
-    """Break a line of text between words, at most ``width`` cells wide; what goes on is indented further."""
+    """Break a line of text between words, at most ``width`` cells wide; the lines that follow are indented further."""
     indent = " " * (len(line) - len(line.lstrip()))
     return _fold(line, width, indent + NOTE_INDENT)
 

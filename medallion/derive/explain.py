@@ -13,6 +13,8 @@ from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
 from medallion.model.table import Table
 
+_UNITS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # seconds
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -164,9 +166,9 @@ def _paths(name: str, by: ByKey) -> Iterator[list[str]]:
 
 def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
     """Yield each input of a kept relation with a path of columns from a change of it to the key."""
-    for name in filter(lambda name: name not in part.whole, inputs_of(relation_text(part))):
-        for steps in _paths(name, part.by) if part.by else [[name]]:
-            yield name, steps
+    for name in inputs_of(relation_text(part)):
+        if name not in part.whole:
+            yield from ((name, steps) for steps in (_paths(name, part.by) if part.by else [[name]]))
 
 
 def _by_input(paths: Iterable[tuple[str, list[str]]]) -> dict[str, list[list[str]]]:
@@ -182,7 +184,7 @@ def _by_input(paths: Iterable[tuple[str, list[str]]]) -> dict[str, list[list[str
 def _touched_by(part: KeptPart) -> Iterator[str]:
     """Yield what a change of each input of a kept relation touches."""
     for name in part.whole:
-        yield f"{name} rebuilds `{part.name}`: each of its rows may matter to every {part.by and part.by.column}"
+        yield f"{name} rebuilds `{part.name}`: every row of it may matter to every key"
     for name, steps in _paths_of(part):
         if part.by is None:
             yield f"{name} adds what its changed rows give to `{part.name}`"
@@ -195,9 +197,6 @@ def _in_words(span: timedelta) -> str:
     seconds = int(span.total_seconds())
     unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
     return counted(seconds // size, unit)
-
-
-_UNITS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 
 
 def _on_one_line(sql: str) -> str:

@@ -151,8 +151,8 @@ def subject_text(value: Any, kind: str = "STRING") -> str:
 
 
 def subjects_in(text: str) -> list[str]:
-    """Return the subjects in a text, one on each line."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    """Return the subjects in a text, one on each line. A byte order mark before the first belongs to none."""
+    return [line.strip() for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
 
 
 def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:

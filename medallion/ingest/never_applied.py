@@ -32,7 +32,7 @@ def read_never_applied(lake: Lake, applied: str | None) -> list[str]:
 def describe(hours: Sequence[str]) -> str:
     """Say that the schedule does not apply ``hours``, and how to apply them."""
     span = f"hour {hours[0]} is" if len(hours) == 1 else f"{len(hours)} hours ({hours[0]} to {hours[-1]}) are"
-    return f"{span} pending, too old for the schedule to catch up: {advice.apply_pending(hours[0], hours[-1])}"
+    return f"{span} pending, and too old for the schedule to catch up on: {advice.apply_pending(hours[0], hours[-1])}"
 
 
 def _warned_of(lake: Lake) -> list[list[str]]:

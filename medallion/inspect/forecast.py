@@ -18,11 +18,11 @@ from medallion.ingest.source import Source, open_source
 from medallion.model.methods import Additive, Kept
 from medallion.model.refresh_lock import method_kind
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.registry import Registry
+from medallion.model.registry import Node, Registry
 from medallion.model.table import ChangeLog, Table
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
-from medallion.refresh.additive import SMALL_INPUTS, has_small_inputs
+from medallion.refresh.additive import SMALL_INPUTS, is_worth_state
 from medallion.refresh.cost import Costs, costs_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake, state_of
@@ -135,22 +135,25 @@ def _expected_method(
         if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}"):
             return RefreshMethod.FULL_RECOMPUTE, reason
     known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
-    is_aggregate = isinstance(table.method, Additive | Kept)
-    if table.refresh == "auto" and is_aggregate and known_sizes and has_small_inputs(table, known_sizes):
+    if known_sizes and _is_aggregate(table) and not is_worth_state(table, known_sizes):
         return RefreshMethod.FULL_RECOMPUTE, SMALL_INPUTS
     return own, None
 
 
+def _is_aggregate(node: Node) -> bool:
+    return isinstance(node, Table) and isinstance(node.method, Additive | Kept)
+
+
 def _sizes(lake: Lake, tables: Registry) -> dict[str, int]:
-    """Return the bytes of every table that exists and can be read."""
+    """Return the bytes of each input of an aggregate that exists and can be read."""
     sizes = {}
-    for table in tables:
+    for name in {name for table in tables if _is_aggregate(table) for name in table.inputs}:
         try:
-            delta = lake.open(lake.path(table.name))
+            delta = lake.open(lake.path(name))
         except MedallionError:  # status names it
             continue
         if delta is not None:
-            sizes[table.name] = state_of(delta).bytes
+            sizes[name] = state_of(delta).bytes
     return sizes
 
 

@@ -11,7 +11,6 @@ from medallion.ingest.needles import Needles
 
 _WORD = r"[^\s\"'`\\,;:=<>!?&|/()\[\]{}]+"
 _BETWEEN = r"[\"'`\\\s]*(?:[:=<>!(\[{\s\"'`\\]|\bIN\b|\bIS\b|\bAS\b)*"
-_COMPOSITE = r"[\s\"'`\\<>,;:=?&|/(){}\[\]]"  # occurs in texts that may contain several values
 _UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 _ESCAPED = re.compile(r"\\+([\"'/\\])")
 
@@ -34,13 +33,18 @@ class Person:
         return frozenset(name.casefold() for name in self.columns)
 
     @cached_property
+    def _names(self) -> "re.Pattern[str]":
+        """Matches a subject column in a text, up to the value after it."""
+        names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
+        return re.compile(rf"(?<!\w)(?:{names})(?!\w){_BETWEEN}", re.IGNORECASE)
+
+    @cached_property
     def _named(self) -> "re.Pattern[str] | None":
         """Matches a subject column in a text and the values after it: ``user_id IN (41, 42)``, ``"user_id": 42``."""
         if not self.names or not self.subjects:
             return None
-        names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
         values = rf"({_WORD}(?:[\"'`\\]*\s*,\s*[\"'`\\]*{_WORD})*)"
-        return re.compile(rf"(?<!\w)(?:{names})(?!\w){_BETWEEN}{values}", re.IGNORECASE)
+        return re.compile(self._names.pattern + values, re.IGNORECASE)
 
     @cached_property
     def _uncommon(self) -> Mapping[int, Set[str]]:
@@ -50,11 +54,6 @@ class Person:
             if not re.fullmatch(_WORD, subject):
                 uncommon.setdefault(len(subject), set()).add(subject)
         return uncommon
-
-    @cached_property
-    def _names(self) -> "re.Pattern[str]":
-        names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
-        return re.compile(rf"(?<!\w)(?:{names})(?!\w){_BETWEEN}", re.IGNORECASE)
 
     def _has_uncommon_subject(self, text: str, place: int) -> bool:
         return any(

@@ -64,9 +64,10 @@ def _in_bytes(stream: IO[bytes], person: Person) -> str | None:
     """Search a file of an unknown form, such as a database, where no separator is around a text."""
     sought, tail = [text.encode() for text in person.needles.texts], b""
     while chunk := stream.read(_CHUNK):
-        if any(text in tail + chunk for text in sought):
+        window = tail + chunk
+        if any(text in window for text in sought):
             return "its bytes"
-        tail = (tail + chunk)[-_OVERLAP:]
+        tail = window[-_OVERLAP:]
     return None
 
 

@@ -164,16 +164,14 @@ def describe_method(method: Method) -> dict[str, Any]:
         case Additive(parts):
             return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
         case Kept(kept, rest):
-            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "kept": [*map(_relation, kept)], "rest": rest}
+            relations = [
+                {**asdict(replace(part, by=None)), "by": describe_method(part.by) if part.by else None} for part in kept
+            ]
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "kept": relations, "rest": rest}
         case Recent(name, column, span):
             seconds = span.total_seconds()
             return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
     return {"kind": RefreshMethod.FULL_RECOMPUTE, "reason": method.reason}
-
-
-def _relation(part: KeptPart) -> dict[str, Any]:
-    record = {**asdict(replace(part, by=None)), "by": describe_method(part.by) if part.by else None}
-    return record if part.whole else {name: value for name, value in record.items() if name != "whole"}
 
 
 def _method_of(record: Mapping[str, Any]) -> Method:
@@ -206,7 +204,7 @@ def _upsert_of(record: Mapping[str, Any]) -> ByKey:
 def _kept_of(record: Mapping[str, Any]) -> KeptPart:
     items = tuple(KeptItem(**item) for item in record["items"])
     by = _upsert_of(record["by"]) if record["by"] else None
-    return KeptPart(**{**record, "items": items, "by": by, "whole": tuple(record.get("whole", ()))})
+    return KeptPart(**{**record, "items": items, "by": by, "whole": tuple(record["whole"])})
 
 
 def _entry_of(record: Mapping[str, Any]) -> Entry:

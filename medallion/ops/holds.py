@@ -53,7 +53,7 @@ def require_free_name(lake: Lake, name: str) -> None:
     for hold in read_holds(lake):
         if hold.name == name:
             held = f"{name} holds release {hold.release_id} already"
-            raise UsageError(f"{held}: run medallion release unhold {name} before")
+            raise UsageError(f"{held}: run medallion release unhold {name} first")
 
 
 def add_hold(lake: Lake, name: str, release_id: int) -> Hold:

@@ -127,6 +127,13 @@ def remove_kept_state(driver: Driver) -> list[str]:
     return gone
 
 
+def remove_state_of(lake: Lake, tables: Iterable[str]) -> None:
+    """Remove the aggregate state of some tables; the next refresh rebuilds it."""
+    for name in tables:
+        for folder in files.glob(lake.aggregate_states, f"{name}.*"):
+            files.remove_tree(folder)
+
+
 def remove_reports(lake: Lake, finds: Iterable[Place]) -> int:
     """Remove pages and results of checks that quote a person, rewrite the index, and return the number of files."""
     gone = 0

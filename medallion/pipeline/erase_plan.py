@@ -79,9 +79,10 @@ def write_plan(lake: Lake, plan: Plan) -> None:
 def end_plan(lake: Lake) -> None:
     """Remove the plan, because nothing is left to do."""
     fence.require()
-    for part in files.glob(_place(lake).parent, f".{_place(lake).name}.*.part"):  # left by a process that was killed
+    place = _place(lake)
+    for part in files.glob(place.parent, f".{place.name}.*.part"):  # left by a process that was killed
         part.unlink(missing_ok=True)
-    _place(lake).unlink(missing_ok=True)
+    place.unlink(missing_ok=True)
 
 
 def _place(lake: Lake) -> Place:

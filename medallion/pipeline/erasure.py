@@ -33,6 +33,7 @@ from medallion.pipeline.erase_files import (
     clean_quarantine,
     remove_kept_state,
     remove_reports,
+    remove_state_of,
 )
 from medallion.pipeline.erase_forecast import require_none_held
 from medallion.pipeline.erase_history import (
@@ -78,8 +79,9 @@ def erase(
         run = replace(run, hour=_require_ready(run, driver))
         if former is not None:
             driver.report(f"erasure {former.erasure_id} was cut short: it is ended first")
-            former = replace(former, texts=tuple(sorted({*former.texts, *values})))
-            write_plan(driver.lake, former)
+            if values:
+                former = replace(former, texts=tuple(sorted({*former.texts, *values})))
+                write_plan(driver.lake, former)
             done = _carry_out(run, driver, former)
             if not known or {*known} <= {*former.subjects}:
                 return done
@@ -192,7 +194,9 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
     finds = search(lake, driver.tables, plan)
     _clean_beside(driver, plan, finds, done)
     tainted = _tainted(driver, finds, done)
-    tainted = sorted({*tainted, *plan.ended, *_tables_with_values_of(driver, plan, tainted)})
+    copies = _copies_without_subject(driver, plan, tainted)
+    remove_state_of(lake, copies)
+    tainted = sorted({*tainted, *plan.ended, *copies})
     if tainted:
         plan = replace(plan, ended=tuple(tainted))
         write_plan(lake, plan)
@@ -233,24 +237,20 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
     return tainted
 
 
-def _tables_with_values_of(driver: Driver, plan: Plan, tainted: Collection[str]) -> set[str]:
+def _copies_without_subject(driver: Driver, plan: Plan, tainted: Collection[str]) -> set[str]:
     """Return the tables that copy personal columns of a feed that had the persons, and no subject.
 
     A name or a day of birth that others have too identifies nobody by itself, but old versions have it with the key of
-    a row. Aggregate state of such tables is removed, which the next refresh rebuilds.
+    a row.
     """
     tables, had_them = driver.tables, {*tainted, *plan.rows}
     feeds = {feed.name for feed in tables.feeds if feed.name in had_them}
     feeds |= {log.of for log in tables.logs if log.name in had_them}
-    copies = {
+    return {
         column.table
         for column, origins in personal_columns(tables).items()
         if column.table not in tainted and any(origin.table in feeds for origin in origins)
     }
-    for name in copies:
-        for folder in files.glob(driver.lake.aggregate_states, f"{name}.*"):
-            files.remove_tree(folder)
-    return copies
 
 
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:

@@ -13,7 +13,7 @@ from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.table import Table
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
-from medallion.refresh.kept_state import KeptState
+from medallion.refresh.kept_state import KeptState, changed_whole
 from medallion.refresh.plan import ChangedSince, FullRecompute, NoneExisted, Refresh, Target, oversized
 from medallion.refresh.refresh_run import Written
 from medallion.spark.delta_reads import read_table
@@ -92,35 +92,32 @@ def is_inexact(error: Exception) -> bool:
     return INEXACT in str(error)
 
 
-def is_worth_state(target: Target) -> bool:
-    """Whether keeping aggregate state pays: its inputs are large, or the table's policy ignores cost."""
-    return target.table.refresh != "auto" or not has_small_inputs(
-        target.table, {name: state.bytes for name, state in target.inputs.items()}
-    )
+def is_worth_state(table: Table, sizes: Mapping[str, int]) -> bool:
+    """Whether keeping aggregate state pays: its inputs are large, or the table's policy ignores cost.
 
-
-def has_small_inputs(table: Table, sizes: Mapping[str, int]) -> bool:
-    """Whether the summed inputs are so small that a recompute costs less. sizes: bytes by input of the table."""
+    sizes: bytes by input of the table.
+    """
+    if table.refresh != "auto":
+        return True
     read = {name for names in _inputs_by_part(table).values() for name in names}.intersection(sizes)
-    return sum(sizes[name] for name in read) < MIN_STATE_INPUT_BYTES
+    return sum(sizes[name] for name in read) >= MIN_STATE_INPUT_BYTES
 
 
-def oversized_sum(refresh: Refresh) -> str | None:
+def reason_to_recompute(refresh: Refresh) -> str | None:
+    """Return why state cannot follow this change, or would cost more than a recompute; None if it is to be followed."""
+    if reason := _oversized_sum(refresh):
+        return reason
+    method = refresh.table.method
+    if not isinstance(method, Kept) or refresh.table.refresh != "auto":
+        return None
+    # To rebuild state costs more than a recompute, and an input that is read whole may change every hour.
+    return changed_whole(method.parts, refresh.changes)
+
+
+def _oversized_sum(refresh: Refresh) -> str | None:
     """Return a summed input that has changed too much to follow, if there is one."""
     summed = {name for names in _inputs_by_part(refresh.table).values() for name in names}
     return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
-
-
-def changed_whole(refresh: Refresh) -> str | None:
-    """Return which input changed whose change would rebuild the state, unless the policy ignores cost.
-
-    Recomputing the table costs less than state and table, and such an input may change every hour.
-    """
-    if refresh.table.refresh != "auto" or not isinstance(refresh.table.method, Kept):
-        return None
-    whole = {name for part in refresh.table.method.parts for name in part.whole}
-    changed = [name for name, change in refresh.changes.items() if name in whole and change]
-    return f"{changed[0]} changed, of which every row may matter to every group" if changed else None
 
 
 def has_small_state(target: Target) -> bool:

@@ -60,7 +60,7 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
     """
     table = target.table
     is_additive = isinstance(table.method, Additive | Kept) and not target.proof.unproven
-    if is_additive and (is_first or has_small_state(target)) and is_worth_state(target):
+    if is_additive and (is_first or has_small_state(target)) and is_worth_state(table, target.input_bytes):
         return rows_from_parts(target, lambda state: state.rebuild())
     return _queried_rows(target)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from medallion.model.methods import Additive, ByKey, Full, Kept, Recent
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.additive import SMALL_INPUTS, changed_whole, is_worth_state, oversized_sum, refresh_additive
+from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, reason_to_recompute, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
@@ -68,9 +68,9 @@ def _refresh(refresh: Refresh) -> Written:
                 return Written.unchanged(version, refresh.inputs, "no row follows from what changed")
             case Additive() | Kept():
                 # The state catches up when a later, small change is worth following.
-                if reason := oversized_sum(refresh) or changed_whole(refresh):
+                if reason := reason_to_recompute(refresh):
                     raise FullRecompute(reason)
-                if not is_worth_state(refresh):
+                if not is_worth_state(refresh.table, refresh.input_bytes):
                     return _recompute_small(refresh, SMALL_INPUTS)
                 return replace(refresh_additive(refresh), changed=size)
             case Recent():

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 Frames = dict[str, Any]
 
 
+def changed_whole(parts: Iterable[KeptPart], changes: Mapping[str, Changes]) -> str | None:
+    """Say which of the inputs that ``parts`` read whole has changed, as their state must then be rebuilt; else None."""
+    changed = (name for part in parts for name in part.whole if changes[name])
+    return next((f"{name} changed, of which every row may matter to every group" for name in changed), None)
+
+
 @dataclass(frozen=True)
 class KeptState:
     """The state of one kept relation of a table that is refreshed."""
@@ -63,8 +69,8 @@ class KeptState:
             name: changes_since(lake.folder(name), name, input_state, origin)
             for name, input_state in self.inputs.items()
         }
-        if name := next((name for name in self.part.whole if changes[name]), None):
-            raise FullRecompute(f"{name} changed, of which every row may matter to every group")
+        if reason := changed_whole([self.part], changes):
+            raise FullRecompute(reason)
         require_followable(changes, self.inputs)
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")

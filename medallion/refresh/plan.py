@@ -63,6 +63,11 @@ class Target:
         return self.run.lake
 
     @property
+    def input_bytes(self) -> dict[str, int]:
+        """The bytes of each input."""
+        return {name: state.bytes for name, state in self.inputs.items()}
+
+    @property
     def proof(self) -> Proof:
         """What is proven of the table."""
         return self.run.proof_of(self.table)

@@ -10,7 +10,14 @@ import pytest
 from medallion.errors import DamagedFile, UsageError
 from medallion.ingest import ledger
 from medallion.ingest.erased_lines import ErasedLines, LineCleaner
-from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered, parse_subjects, subject_text
+from medallion.ingest.erased_subjects import (
+    PERSON,
+    ErasedSubjects,
+    Registered,
+    parse_subjects,
+    subject_text,
+    subjects_in,
+)
 from medallion.ingest.landing import ToLand, changed_files, copy_change_files
 from medallion.ingest.needles import Needles
 from medallion.ingest.source import FolderSource
@@ -127,6 +134,10 @@ def test_lifted_person_is_allowed_from_that_hour_on(tmp_path: Path) -> None:
     assert not known.forbids(PERSON, 42, "2025-11-30T05")
     with pytest.raises(UsageError, match="subject 2 was not erased"):
         known.with_lifted([42, 43], "2025-11-30T05")
+
+
+def test_lines_of_a_file_are_subjects_without_its_byte_order_mark() -> None:
+    assert subjects_in("\ufeff42\r\n\n 7 \n") == ["42", "7"]
 
 
 def test_subject_of_the_wrong_type_is_refused_by_its_place_and_not_by_its_value() -> None:

@@ -79,7 +79,7 @@ def test_wrong_names_are_refused_and_say_what_is_held(shop: Shop) -> None:
     with pytest.raises(UsageError, match="there is no release 9"):
         hold(shop, "x", 9)
     hold(shop, "x")
-    with pytest.raises(UsageError, match="x holds release 2 already: run medallion release unhold x before"):
+    with pytest.raises(UsageError, match="x holds release 2 already: run medallion release unhold x first"):
         hold(shop, "x")
     with pytest.raises(UsageError, match="no release is held as y: the names in use are x"):
         holds.require_hold(shop.lake, "y")

@@ -17,7 +17,7 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
         shop.put(hour, {1: hour})
     shop.refresh(H0)
     assert [warn_of_never_applied(shop.lake, run, (H1, H2)) for run in ("first", "second")] == [True, False]
-    why = "pending, too old for the schedule to catch up"
+    why = "pending, and too old for the schedule to catch up on"
     said = f"2 hours ({H1} to {H2}) are {why}: run medallion refresh --to-hour {H2}"
     assert any(problem.startswith(said) for problem in lake_status(shop.settings).problems)
     assert [(mark.hour, mark.status) for mark in hour_history(shop.lake, [H1, H2])][1:] == [
