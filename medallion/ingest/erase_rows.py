@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from medallion.ingest.erased_subjects import PERSON, values_for
+from medallion.ingest.erased_subjects import PERSON, owners_first, values_for
 from medallion.ingest.needles import MIN_LENGTH
 from medallion.model.registry import Registry
 from medallion.model.table import DELETE, ChangeLog, Feed
@@ -45,7 +45,7 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
     """
     person_rows = PersonRows(keys={name: set(keys) for name, keys in known.items()})
     owners = {feed.subject_of for feed in tables.feeds}
-    for feed in _owners_first(tables.feeds):
+    for feed in owners_first(tables.feeds):
         values = sorted(person_rows.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
         person_rows.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
@@ -98,16 +98,6 @@ def require_erasable_now(lake: Lake, tables: Registry) -> None:
 
 def _every(tables: Registry) -> list[Feed | ChangeLog]:
     return [*tables.feeds, *tables.logs]
-
-
-def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
-    """Return the feeds with a subject, each after the feed that its subject refers to."""
-    by_name = {feed.name: feed for feed in feeds}
-
-    def depth(feed: Feed) -> int:
-        return 1 + depth(by_name[feed.subject_of]) if feed.subject_of else 0
-
-    return sorted((feed for feed in feeds if feed.subject), key=depth)
 
 
 def _rows_of(lake: Lake, table: Feed | ChangeLog, values: Sequence[Any]) -> "pa.Table | None":

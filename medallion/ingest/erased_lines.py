@@ -14,10 +14,18 @@ from typing import Any
 
 from medallion.counts import counted
 from medallion.ingest.change_lines import MAX_LINE, is_too_long
-from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered, subject_text, subject_type
+from medallion.ingest.erased_subjects import (
+    PERSON,
+    ErasedSubjects,
+    Registered,
+    owners_first,
+    subject_text,
+    subject_type,
+)
 from medallion.ingest.needles import Needles
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, digest
+from medallion.model.column_types import parse_type
 from medallion.model.table import BLANK, Feed
 from medallion.storage.files import Place, whole
 from medallion.storage.lake import Lake
@@ -35,9 +43,11 @@ Forbids = Callable[[Any], bool]
 class ErasedLines:
     """Remove lines about erased persons from the landed files of one hour.
 
-    counts: lines by topic and what was done to them, ``dropped`` or ``blanked``.
+    feeds: the feeds about persons, by topic. counts: lines by topic and what was done to them, ``dropped`` or
+    ``blanked``.
     """
 
+    register: Registered
     feeds: Mapping[str, Feed]
     known: ErasedSubjects
     hour: str
@@ -46,7 +56,16 @@ class ErasedLines:
     @classmethod
     def of(cls, lake: Lake, feeds: Iterable[Feed], hour: str) -> "ErasedLines":
         """Return an instance for the persons erased from ``lake``. Raises DamagedFile if these cannot be read."""
-        return cls({feed.topic: feed for feed in feeds if feed.subject}, Registered(lake).read(), hour)
+        register = Registered(lake)
+        return cls(register, {feed.topic: feed for feed in owners_first(feeds)}, register.read(), hour)
+
+    def owners_first(self, topics: Iterable[str]) -> list[str]:
+        """Return topics in the order in which their files are to be cleaned.
+
+        A new order of an erased person is seen before its lines, which name nobody.
+        """
+        places = {topic: place for place, topic in enumerate(self.feeds)}
+        return sorted(topics, key=lambda topic: places.get(topic, 0))
 
     def in_landed(self, topic: str, place: Place, landed: Landed, names: Sequence[str]) -> Landed:
         """Rewrite a file that has just landed from ``names`` at the source, if it has lines of erased persons.
@@ -64,10 +83,19 @@ class ErasedLines:
         """Rewrite a file of lines of ``topic``, if it has lines of erased persons, and count these."""
         if topic not in self.feeds or not self.known.digests:
             return Cleaned()
-        cleaned = clean_file(place, LineCleaner.of(self.feeds[topic], self.known, self.hour))
+        cleaner = LineCleaner.of(self.feeds[topic], self.known, self.hour)
+        cleaned = clean_file(place, cleaner)
+        self._remember_keys(self.feeds[topic], cleaner.keys)
         self.counts[topic, "dropped"] += cleaned.dropped
         self.counts[topic, "blanked"] += cleaned.blanked
         return cleaned
+
+    def _remember_keys(self, feed: Feed, keys: Iterable[str]) -> None:
+        """Record the keys of removed rows before their hour lands, if rows of other feeds refer to them."""
+        new = {key for key in keys if not self.known.forbids(feed.name, key)}
+        if new and any(other.subject_of == feed.name for other in self.feeds.values()):
+            self.known = self.known.with_erased({feed.name: new})
+            self.register.write(self.known)
 
     def describe(self) -> str:
         """Describe what was done; empty if there was nothing to do."""
@@ -134,12 +162,14 @@ def _clean_lines(place: Place, cleaner: "LineCleaner", write: Callable[[bytes], 
 class LineCleaner:
     """Clean the lines of one feed. forbids: whether a value of the subject column is that of an erased person.
 
-    needles: texts that identify an erased person wherever they occur.
+    needles: texts that identify an erased person wherever they occur. keys: the keys of all rows that were dropped or
+    blanked by their subject, as texts, if the feed has a single key column.
     """
 
     feed: Feed
     forbids: Forbids
     needles: Needles = NO_NEEDLES
+    keys: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._subject = re.compile(b'(?i)"' + re.escape(self.feed.subject.encode()) + _VALUE)
@@ -148,6 +178,9 @@ class LineCleaner:
         kind, forbids = subject_type(self.feed), self.forbids
         self._forbids = lru_cache(_KNOWN_VALUES)(lambda value: value is not None and forbids(subject_text(value, kind)))
         self._changed = False
+        self._key, *others = (name.casefold() for name in self.feed.keys)
+        self._has_key = not others
+        self._key_type = next(str(parse_type(c.type)) for c in self.feed.columns if c.name == self.feed.keys[0])
 
     @classmethod
     def of(cls, feed: Feed, known: ErasedSubjects, hour: str | None) -> "LineCleaner":
@@ -208,6 +241,7 @@ class LineCleaner:
         subjects = (value for name, value in row.items() if name.casefold() == self._name)
         if any(not isinstance(value, dict | list) and self._forbids(_plain(value)) for value in subjects):
             self._changed = True
+            self._collect_key(row)
             if self.feed.erase != BLANK:
                 return _DROPPED
             return {name: None if name.casefold() in self._blanked_columns else v for name, v in row.items()}
@@ -216,6 +250,11 @@ class LineCleaner:
         if gone == {"before"} and isinstance(kept.get("after"), dict):  # the row now belongs to somebody else
             return kept | {"before": None}
         return _DROPPED if gone else kept
+
+    def _collect_key(self, row: Mapping[str, Any]) -> None:
+        key = next((value for name, value in row.items() if name.casefold() == self._key), None)
+        if self._has_key and key is not None and not isinstance(key, dict | list):
+            self.keys.add(subject_text(_plain(key), self._key_type))
 
 
 def _as_text(number: str) -> str:

@@ -185,6 +185,16 @@ def subject_type(feed: Feed) -> str:
     return next(str(parse_type(column.type)) for column in feed.columns if column.name == feed.subject)
 
 
+def owners_first(feeds: Iterable[Feed]) -> list[Feed]:
+    """Return the feeds with a subject, each after the feed that its subject refers to."""
+    by_name = {feed.name: feed for feed in feeds}
+
+    def depth(feed: Feed) -> int:
+        return 1 + depth(by_name[feed.subject_of]) if feed.subject_of else 0
+
+    return sorted((feed for feed in by_name.values() if feed.subject), key=depth)
+
+
 _LIMITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}  # bits beside the sign
 
 

@@ -82,7 +82,8 @@ def copy_change_files(
         topic: parts_to_keep(lake, topic, hour, known.get(topic), names[topic]) for topic in names if topic in several
     }
     copied: dict[str, Landed] = {}
-    for topic, own in names.items():
+    for topic in to_land.forget.owners_first(names) if to_land.forget is not None else names:
+        own = names[topic]
         place, is_copied = landed_file(lake, topic, hour), len(own) == 1 and is_plain(own[0]) and not kept.get(topic)
         forget = partial(to_land.forget.in_file, topic) if to_land.forget is not None else None
         reading = Reading(columns.get(topic, ANY), forget)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medallion.counts import counted
 from medallion.errors import UsageError
-from medallion.ingest.erase_rows import find_rows
+from medallion.ingest.erase_rows import PersonRows, find_rows
 from medallion.ingest.erased_subjects import parse_subjects
 from medallion.inspect.person import Person
 from medallion.inspect.person_search import every_file, where_found
@@ -17,7 +17,7 @@ from medallion.model.table import Table
 from medallion.ops.holds import held_releases
 from medallion.pipeline.erase_history import releases_naming
 from medallion.pipeline.erase_plan import Plan
-from medallion.pipeline.erase_search import Finds, search
+from medallion.pipeline.erase_search import Finds, copies_without_subject, search
 from medallion.storage.delta_writes import rows_having
 from medallion.storage.files import Place, in_bucket
 from medallion.storage.lake import Lake
@@ -27,11 +27,13 @@ from medallion.storage.lake import Lake
 class Forecast:
     """What would be done.
 
-    rows: rows about the persons, by table. releases: the releases that would be dropped. held: the names under which
-    some of them are held. files, bytes: to be rewritten or removed. outside: files of the source.
+    rows: rows about the persons, by table. ended: tables whose history would be removed. releases: the releases that
+    would be dropped. held: the names under which some of them are held. files, bytes: to be rewritten or removed.
+    outside: files of the source.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
     releases: list[int] = field(default_factory=list)
     held: dict[int, list[str]] = field(default_factory=dict)
     files: int = 0
@@ -43,6 +45,7 @@ class Forecast:
         yield from (f"{table}: {counted(rows, 'row')}" for table, rows in self.rows.items())
         if not self.rows:
             yield "no table has a row about them"
+        yield f"tables whose history would be removed: {', '.join(self.ended) or 'none'}"
         yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"
         for number, names in self.held.items():
             yield f"release {number} is held as {' and '.join(names)}: only --force drops it"
@@ -57,10 +60,12 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     person_rows = find_rows(lake, tables, known)
     plan = plan.with_found(person_rows.texts, person_rows.keys)
     finds = search(lake, tables, plan)
-    dropped = _dropped(lake, tables, finds)
+    ended = _ended(lake, tables, finds, person_rows)
+    dropped = releases_naming(lake, ended)
     places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
     return Forecast(
         {name: count for name, count in (person_rows.rows | _computed_rows(lake, tables, known)).items() if count},
+        sorted(ended),
         dropped,
         {number: names for number, names in held_releases(lake).items() if number in dropped},
         len(places),
@@ -76,7 +81,7 @@ def require_none_held(lake: Lake, tables: Registry, plan: Plan) -> None:
         return
     person_rows = find_rows(lake, tables, plan.subjects)
     finds = search(lake, tables, plan.with_found(person_rows.texts, person_rows.keys))
-    for number in _dropped(lake, tables, finds):
+    for number in releases_naming(lake, _ended(lake, tables, finds, person_rows)):
         if number in held:
             name, *_ = held[number]
             raise UsageError(
@@ -85,10 +90,12 @@ def require_none_held(lake: Lake, tables: Registry, plan: Plan) -> None:
             )
 
 
-def _dropped(lake: Lake, tables: Registry, finds: Finds) -> list[int]:
-    """Return the releases that name a table in which persons are found."""
+def _ended(lake: Lake, tables: Registry, finds: Finds, person_rows: PersonRows) -> set[str]:
+    """Return the tables of the project whose history would be removed."""
     by_folder = {str(lake.folder(table.name)): table.name for table in tables}
-    return releases_naming(lake, [by_folder[folder] for folder in finds.tables if folder in by_folder])
+    having = {by_folder[folder] for folder in finds.tables if folder in by_folder}
+    having |= {name for name, count in person_rows.rows.items() if count}
+    return having | copies_without_subject(tables, having)
 
 
 def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 Columns that cannot have them according to lineage are skipped; ``medallion erase --verify`` reads everything.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -52,6 +52,21 @@ def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:
         elif is_found:
             finds.beside.append(place)
     return finds
+
+
+def copies_without_subject(tables: Registry, had_them: Collection[str]) -> set[str]:
+    """Return the tables with columns that copy personal ones of the feeds among ``had_them``, or of their change logs.
+
+    A name or a day of birth that others have too identifies nobody by itself, but old versions have it with the key of
+    a row, so their history ends too.
+    """
+    feeds = {feed.name for feed in tables.feeds if feed.name in had_them}
+    feeds |= {log.of for log in tables.logs if log.name in had_them}
+    return {
+        column.table
+        for column, origins in personal_columns(tables).items()
+        if any(origin.table in feeds for origin in origins)
+    }
 
 
 def _is_found(

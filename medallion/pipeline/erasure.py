@@ -18,7 +18,6 @@ from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.catalog import write_duckdb_catalog
 from medallion.inspect.person_search import is_below
-from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.ops import releases
 from medallion.ops.holds import end_holds
@@ -44,7 +43,7 @@ from medallion.pipeline.erase_history import (
     seal_tables,
 )
 from medallion.pipeline.erase_plan import Plan, end_plan, read_plan, write_plan
-from medallion.pipeline.erase_search import Finds, search
+from medallion.pipeline.erase_search import Finds, copies_without_subject, search
 from medallion.pipeline.outdated import tables_left_behind
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward
@@ -137,8 +136,9 @@ def _carry_out(run: Run, driver: Driver, plan: Plan) -> tuple[Outcome, Erased]:
         event.bytes_out = done.removed.bytes
         if done.left:
             event.status, event.details["note"] = "warned", f"not reached: {'; '.join(done.left)}"
-    write_certificate(driver.lake, plan, done, driver.settings.source)
+    page = write_certificate(driver.lake, plan, done, driver.settings.source)
     end_plan(driver.lake)
+    driver.report(f"certificate: {page}")
     return driver.report_outcome(Outcome(event.status, describe(plan, done), run.hour)), done
 
 
@@ -190,11 +190,12 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
     done.events = clean_events(lake, plan.person)
     clean_check_records(driver, plan.person)
     files.remove_tree(lake.decoded)
+    driver.report("searching every file of the lake for them")
     done.files += remove_kept_state(driver)
     finds = search(lake, driver.tables, plan)
     _clean_beside(driver, plan, finds, done)
     tainted = _tainted(driver, finds, done)
-    copies = _copies_without_subject(driver, plan, tainted)
+    copies = copies_without_subject(driver.tables, {*tainted, *plan.rows}) - {*tainted}
     remove_state_of(lake, copies)
     tainted = sorted({*tainted, *plan.ended, *copies})
     if tainted:
@@ -235,22 +236,6 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
             files.remove_tree(lake.at(folder))
             done.files.append(folder)
     return tainted
-
-
-def _copies_without_subject(driver: Driver, plan: Plan, tainted: Collection[str]) -> set[str]:
-    """Return the tables that copy personal columns of a feed that had the persons, and no subject.
-
-    A name or a day of birth that others have too identifies nobody by itself, but old versions have it with the key of
-    a row.
-    """
-    tables, had_them = driver.tables, {*tainted, *plan.rows}
-    feeds = {feed.name for feed in tables.feeds if feed.name in had_them}
-    feeds |= {log.of for log in tables.logs if log.name in had_them}
-    return {
-        column.table
-        for column, origins in personal_columns(tables).items()
-        if column.table not in tainted and any(origin.table in feeds for origin in origins)
-    }
 
 
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:

@@ -110,6 +110,7 @@ def test_forecast_changes_nothing_and_names_rows_releases_and_files_of_the_sourc
     assert dict(texts(shop.root)) == before
     rows = {"bronze_orders": 1, "bronze_orders_log": 3, "silver_orders": 1, "gold_orders": 1}
     assert would.rows == rows
+    assert would.ended == ["bronze_orders", "bronze_orders_log", "gold_orders", "silver_orders"]
     assert would.releases == [1, 2, 3]
     assert would.files and would.bytes
     assert [Path(file).name for file in would.outside] == [f"{H0}.json", f"{H1}.json"]

@@ -169,6 +169,38 @@ def test_landed_file_has_no_line_of_an_erased_person_and_its_source_still_counts
     assert changed_files(source, names, manifest) == ["orders"]
 
 
+def test_lines_of_a_later_order_of_an_erased_person_are_dropped_with_it_and_in_later_hours(tmp_path: Path) -> None:
+    lake, source = Lake(str(tmp_path / "lake")), FolderSource(str(tmp_path / "source"))
+    remembered(lake, 42)
+    lines = Feed(
+        keys=("id",),
+        schema="id BIGINT NOT NULL, order_id BIGINT",
+        subject="order_id",
+        subject_of="bronze_orders",
+        name="bronze_lines",
+        doc="Lines of orders.",
+    )
+
+    def land(hour: str, **rows: list[dict[str, Any]]) -> str:
+        for topic, own in rows.items():
+            file = tmp_path / "source" / "cdc" / topic / f"{hour}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("\n".join(json.dumps({"insert": row}) for row in own))
+        names = {topic: (f"cdc/{topic}/{hour}.json",) for topic in rows}
+        forget = ErasedLines.of(lake, [lines, DELETED], hour)
+        copy_change_files(source, lake, hour, ToLand(names, forget=forget))
+        return forget.describe()
+
+    of_theirs, of_another = {"id": 1, "order_id": 9}, {"id": 2, "order_id": 8}
+    orders = [{"id": 9, "user_id": 42}, {"id": 8, "user_id": 7}]
+    assert land(HOUR, lines=[of_theirs, of_another], orders=orders) == (
+        "1 line of lines dropped, 1 line of orders dropped, as they are about erased persons"
+    )
+    assert land("2025-11-30T09", lines=[of_theirs, of_another]) == (
+        "1 line of lines dropped, as they are about erased persons"
+    )
+
+
 def test_texts_name_different_persons_where_numbers_would_be_equal() -> None:
     people = Feed(keys=("id",), schema="id STRING NOT NULL", subject="id", name="bronze_people", doc="One row per id.")
     assert parse_subjects(build([people]), ["4.0", "042"]) == ["4.0", "042"]
