@@ -25,12 +25,14 @@ class PersonRows:
 
     subjects: by feed, the values of its subject column that stand for these persons. rows: by table, the number of
     their rows. texts: values of personal columns that nobody else has, to find lines that do not name the persons.
-    keys: by feed to which the subject of another feed refers, the keys of their rows.
+    hints: those of letters alone, such as two words, which new lines about others may have. keys: by feed to which the
+    subject of another feed refers, the keys of their rows.
     """
 
     subjects: dict[str, list[Any]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
+    hints: set[str] = field(default_factory=set)
     keys: dict[str, set[Any]] = field(default_factory=dict)
 
     def by_kind(self, persons: Sequence[str]) -> Mapping[str, Sequence[Any]]:
@@ -60,7 +62,8 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
             own, shared = own | theirs, shared | of_others
             if feed.name in owners:
                 person_rows.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
-        person_rows.texts |= own - shared
+        person_rows.hints |= {text for text in own - shared if _is_words(text)}
+        person_rows.texts |= {text for text in own - shared if not _is_words(text)}
     return person_rows
 
 
@@ -137,6 +140,11 @@ def _identifies(text: str) -> bool:
     A word of letters alone cannot: Paris is in lines about others, and insert in every line.
     """
     return len(text.strip()) >= MIN_LENGTH and not text.strip().replace("_", "").isalpha()
+
+
+def _is_words(text: str) -> bool:
+    """Return whether a text has only letters and what stands between words, as names of persons and cities have."""
+    return all(character.isalpha() or character in " -.'_" for character in text)
 
 
 def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:

@@ -162,13 +162,15 @@ def _clean_lines(place: Place, cleaner: "LineCleaner", write: Callable[[bytes], 
 class LineCleaner:
     """Clean the lines of one feed. forbids: whether a value of the subject column is that of an erased person.
 
-    needles: texts that identify an erased person wherever they occur. keys: the keys of all rows that were dropped or
-    blanked by their subject, as texts, if the feed has a single key column.
+    needles: texts that identify an erased person wherever they occur. hints: texts that do in a line that names
+    nobody. keys: the keys of all rows that were dropped or blanked by their subject, as texts, if the feed has a single
+    key column.
     """
 
     feed: Feed
     forbids: Forbids
     needles: Needles = NO_NEEDLES
+    hints: Needles = NO_NEEDLES
     keys: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -218,14 +220,17 @@ class LineCleaner:
         kept = self._clean_value(record)
         if kept is _DROPPED:
             return None
-        if not self._changed:  # a needle in a line that names nobody, or somebody else, is the erased person's
+        if not self._changed:  # a needle in a line that names somebody else is the erased person's nevertheless
             return None if self._has_needle(raw) else raw
         text = _AS_NUMBER.sub(r"\1", json.dumps(kept, ensure_ascii=False))
         cleaned = text.encode("utf-8", "surrogatepass")
-        return None if self._has_needle(cleaned) else cleaned + b"\n"
+        return None if self.needles and self.needles.are_in(text) else cleaned + b"\n"
 
     def _has_needle(self, raw: bytes) -> bool:
-        return bool(self.needles.texts) and self.needles.are_in(raw.decode("utf-8", "replace"))
+        if not self.needles and not self.hints:
+            return False
+        text = raw.decode("utf-8", "replace")
+        return self.needles.are_in(text) or (not self._subject.search(raw) and self.hints.are_in(text))
 
     def _clean_value(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -21,6 +21,9 @@ class Needles:
         """Return the needles among ``texts``: those that are long enough to identify somebody."""
         return cls(frozenset(text.strip() for text in texts if len(text.strip()) >= MIN_LENGTH))
 
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
     @cached_property
     def tokens(self) -> frozenset[str]:
         """The texts that are one word, without a separator of words."""
@@ -35,7 +38,7 @@ class Needles:
         return phrases
 
     def are_in(self, text: str) -> bool:
-        """Whether one of the texts occurs in ``text``."""
+        """Return whether one of the texts occurs in ``text``."""
         if self.tokens and any(
             token in self.tokens or token.rstrip(".!") in self.tokens for token in _TOKEN.findall(text)
         ):

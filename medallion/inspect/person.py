@@ -20,12 +20,13 @@ class Person:
     """The person or persons to search for.
 
     subjects: their ids as strings. columns: names of columns that hold such ids, in any letter case. needles: texts
-    that belong only to them.
+    that belong only to them. hints: texts of theirs that count only in a line that names nobody by such a column.
     """
 
     subjects: frozenset[str]
     columns: frozenset[str]
     needles: Needles = field(default_factory=Needles)
+    hints: Needles = field(default_factory=Needles)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -70,7 +71,7 @@ class Person:
         return self._is_in(text) or ("\\" in text and self._is_in(without_escapes(text)))
 
     def _is_in(self, text: str) -> bool:
-        if self.needles.are_in(text):
+        if self.needles.are_in(text) or self._has_hint(text):
             return True
         if self._named is None:
             return False
@@ -82,6 +83,10 @@ class Person:
             for found in values
             for value in found
         )
+
+    def _has_hint(self, text: str) -> bool:
+        lines = text.split("\n") if self.hints and self.hints.are_in(text) else ()
+        return any(self.hints.are_in(line) and not (self.names and self._names.search(line)) for line in lines)
 
     def has_number_between(self, least: Any, most: Any) -> bool:
         """Return whether one of their numeric ids lies within the bounds; True if the bounds are not integers."""

@@ -202,7 +202,7 @@ def _may_hold(file: "pq.ParquetFile", group: int, wanted: Collection[str], perso
             continue
         seen += 1
         if column.path_in_schema.casefold() not in person.names:
-            if person.needles.texts:
+            if person.needles or person.hints:
                 return True
             continue
         bounds = column.statistics

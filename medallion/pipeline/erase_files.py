@@ -152,4 +152,5 @@ def _cleaner(feed: Feed, plan: Plan) -> LineCleaner:
     subjects = (
         {subject_text(key) for key in plan.keys.get(feed.subject_of, ())} if feed.subject_of else {*plan.subjects}
     )
-    return LineCleaner(feed, lambda value: subject_text(value) in subjects, plan.person.needles)
+    person = plan.person
+    return LineCleaner(feed, lambda value: subject_text(value) in subjects, person.needles, person.hints)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from medallion.errors import HourOutOfOrder, advice
+from medallion.ingest.erase_rows import PersonRows
 from medallion.ingest.erased_subjects import Registered, write_private
 from medallion.ingest.needles import Needles
 from medallion.inspect.person import Person
@@ -22,8 +23,9 @@ class Plan:
     """An erasure under way.
 
     erasure_id: the name of its certificate. subjects: the persons. columns: the columns that hold subjects. texts:
-    texts that identify only these persons. keys: by feed to which the subject of another feed refers, the keys of their
-    rows. rows: by table, how many rows were deleted or blanked. ended: tables whose history is to end, by name or path.
+    texts that identify only these persons. hints: texts of theirs that lines about others may have, too. keys: by feed
+    to which the subject of another feed refers, the keys of their rows. rows: by table, how many rows were deleted or
+    blanked. ended: tables whose history is to end, by name or path.
     """
 
     erasure_id: str
@@ -31,6 +33,7 @@ class Plan:
     subjects: tuple[str, ...]
     columns: tuple[str, ...]
     texts: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     keys: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     ended: tuple[str, ...] = ()
@@ -38,14 +41,15 @@ class Plan:
     @property
     def person(self) -> Person:
         """The persons to search for."""
-        return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts))
+        return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts), Needles.of(self.hints))
 
-    def with_found(self, texts: set[str], keys: Mapping[str, set[Any]]) -> "Plan":
-        """Return the plan with further texts, and with these keys."""
+    def with_found(self, found: PersonRows) -> "Plan":
+        """Return the plan with the texts and keys of rows that were found."""
         return replace(
             self,
-            texts=tuple(sorted({*self.texts, *texts})),
-            keys={name: tuple(sorted(known)) for name, known in keys.items()},
+            texts=tuple(sorted({*self.texts, *found.texts})),
+            hints=tuple(sorted({*self.hints, *found.hints})),
+            keys={name: tuple(sorted(known)) for name, known in found.keys.items()},
         )
 
     def with_rows(self, table: str, count: int) -> "Plan":
@@ -58,7 +62,9 @@ def read_plan(lake: Lake) -> Plan | None:
 
     def parse(content: dict[str, Any]) -> Plan:
         known = {field.name: content[field.name] for field in fields(Plan) if field.name in content}
-        lists = {name: tuple(known[name]) for name in ("subjects", "columns", "texts", "ended") if name in known}
+        lists = {
+            name: tuple(known[name]) for name in ("subjects", "columns", "texts", "hints", "ended") if name in known
+        }
         return Plan(**known | lists | {"keys": {name: tuple(keys) for name, keys in known.get("keys", {}).items()}})
 
     return files.read_record(_place(lake), parse, "remove it, and erase the same persons again")

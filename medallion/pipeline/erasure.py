@@ -172,7 +172,7 @@ def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
     """Record the persons, then erase their rows from Bronze: in this order, after a crash no row is loaded again."""
     lake, register = driver.lake, Registered(driver.lake)
     person_rows = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
-    plan = plan.with_found(person_rows.texts, person_rows.keys)
+    plan = plan.with_found(person_rows)
     write_plan(lake, plan)
     register.write(register.read_or_begin().with_erased(person_rows.by_kind(plan.subjects)))
     for table, count in erase_rows(lake, driver.tables, person_rows, run.hour):

@@ -438,6 +438,18 @@ def test_file_of_an_unknown_form_that_has_a_text_of_the_person_is_named(shop: Sh
     assert erase(shop, "42").left == [str(database)]
 
 
+def test_name_of_several_words_goes_from_lines_that_name_nobody_and_stays_in_those_of_others(shop: Shop) -> None:
+    shop.put(H2, lines_of({50: "Otto Meier"}) + '{"insert": {"name": "Otto Meier", "i\n' + lines_of({51: "ok"}))
+    shop.refresh(H2)
+    shop.put(H3, {60: "Otto Meier"})
+    shop.step("land", H3)
+    done = erase(shop, "50")
+    assert not done.left
+    assert done.lines == 1
+    shop.refresh(H3)
+    assert shop.published()[60] == "Otto Meier"
+
+
 def test_person_with_a_name_that_is_a_common_word_takes_nothing_of_others(shop: Shop) -> None:
     shop.put(H2, {50: "insert", 51: "orders", 52: "Paris"})
     shop.refresh(H2)
