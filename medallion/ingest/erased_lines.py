@@ -211,7 +211,10 @@ class LineCleaner:
             if is_too_long(raw):
                 raise ValueError
             record = json.loads(
-                raw.removeprefix(b"\xef\xbb\xbf").decode(), parse_float=_as_text, parse_constant=_as_text
+                raw.removeprefix(b"\xef\xbb\xbf").decode(),
+                parse_float=_as_text,
+                parse_constant=_as_text,
+                object_pairs_hook=self._as_object,
             )
         except (ValueError, RecursionError):  # the line will be rejected, and its quoted text must not remain
             named = any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
@@ -231,6 +234,13 @@ class LineCleaner:
             return False
         text = raw.decode("utf-8", "replace")
         return self.needles.are_in(text) or (not self._subject.search(raw) and self.hints.are_in(text))
+
+    def _as_object(self, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the object. Raises ValueError if it names the subject twice, because either value may count."""
+        row = dict(pairs)
+        if len(row) < len(pairs) and sum(name.casefold() == self._name for name, _ in pairs) > 1:
+            raise ValueError
+        return row
 
     def _clean_value(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -48,6 +48,7 @@ def cleaned(line: str, of: Feed = DELETED, *needles: str) -> str | None:
         '{"delete": {"id": 1, "USER_ID": "42"}}',
         '{"insert": {"id": 1, "USER_ID": 7, "user_id": 42}}',
         '{"insert": {"id": 1, "user_id": "+042"}}',
+        '{"insert": {"id": 1, "user_id": 42, "user_id": 7}}',
         '{"insert": {"id": 1, "user\\u005fid": 42}}',
         '{"before": {"user_id": 42}, "after": {"user_id": 42}, "op": "u"}',
         '{"payload": {"before": null, "after": {"user_id": 42.0}, "op": "c"}}',
