@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,6 +58,8 @@ class _Column:
             return "DATE" if forms.moments == "days" else "TIMESTAMP"
         if forms is not None and forms.decimals == "precise" and isinstance(value, str):
             return self._precise(value, forms)
+        if forms is not None and forms.variable_scale and isinstance(value, dict):
+            return self._precise(value, replace(forms, scale=scale if type(scale := value.get("scale")) is int else 0))
         if isinstance(value, bool):
             return "BOOLEAN"
         if isinstance(value, int):
@@ -75,13 +77,13 @@ class _Column:
             return "STRUCT"
         return self._cell(str(value)) if forms is not None and forms.texts else self._text(str(value))
 
-    def _precise(self, text: str, forms: Forms) -> str:
-        """Record a decimal that is written as bytes, with the scale that its schema states."""
+    def _precise(self, value: Any, forms: Forms) -> str:
+        """Record a decimal that is written as bytes, with the scale that its schema or the value states."""
         scale = min(max(0, forms.scale or 0), _MAX_DIGITS)
         self.scale = max(self.scale, scale)
         with suppress(ValueError, TypeError, ArithmeticError):  # it does not fit its schema
             decode = value_decoder(DecimalType(_MAX_DIGITS, scale), "", lambda _: None, forms)
-            self.whole = max(self.whole, decode(text).adjusted() + 1)
+            self.whole = max(self.whole, decode(value).adjusted() + 1)
         return "DECIMAL"
 
     def _integer(self, value: int) -> str:

@@ -180,6 +180,17 @@ def test_declaration_of_a_decimal_has_no_more_digits_than_there_may_be(tmp_path:
     assert {c.name: c.type for c in declared(text).columns}["n"] == "DECIMAL(38,38)"
 
 
+def test_declaration_of_decimals_with_a_scale_of_their_own_has_room_for_each(tmp_path: Path) -> None:
+    price = {"field": "price", "type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
+    schema = {"type": "struct", "fields": [{"field": "id", "type": "int64"}, price]}
+    value = base64.b64encode((12345).to_bytes(2, "big")).decode()
+    rows = [{"id": number, "price": {"scale": scale, "value": value}} for number, scale in enumerate((4, 1))]
+    lines = [json.dumps({"schema": schema, "payload": row | {"__op": "c"}}) + "\n" for row in rows]
+    write(tmp_path, f"cdc/orders/{H0}.json", "".join(lines))
+    columns = declared(inferred(tmp_path, Delivery(format="debezium"))).columns
+    assert {column.name: column.type for column in columns} == {"id": "BIGINT", "price": "DECIMAL(18,4)"}
+
+
 def test_declaration_of_decimals_in_bytes_has_room_for_their_digits_in_arrays_too(tmp_path: Path) -> None:
     wide = base64.b64encode((10**20).to_bytes(9, "big")).decode()
     decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
