@@ -28,7 +28,7 @@ from tests.faults.cluster import cluster_in, s3_server
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.kafka import KAFKA, SOURCES, from_kafka
 from tests.faults.part_faults import faults_of_parts
-from tests.faults.world import World, make_world
+from tests.faults.world import World, make_world, state_of_small_inputs
 from tests.part_of_shop import some_tables
 from tests.shop import registry
 
@@ -55,6 +55,7 @@ def main() -> int:
     if given.source == KAFKA:
         tables = from_kafka(tables)
     with ExitStack() as stack:
+        stack.enter_context(state_of_small_inputs())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
         bucket = stack.enter_context(s3_server()) if given.lake == "s3" else ""
         master = "local[2]"

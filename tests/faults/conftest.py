@@ -1,14 +1,20 @@
 """Worlds to be spoiled: learned once, copied for each test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.world import Ahead, Expected, World, make_world
+from tests.faults.world import Ahead, Expected, World, make_world, state_of_small_inputs
 from tests.made_once import made_once
 from tests.part_of_shop import some_tables
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _state_of_small_inputs() -> Iterator[None]:
+    with state_of_small_inputs():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +23,8 @@ def few(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
     tables = some_tables("gold_order_status_summary")
 
     def make(folder: Path) -> tuple[Expected, Ahead]:
-        world = make_world(folder / "world", spark, tables)
+        with state_of_small_inputs():
+            world = make_world(folder / "world", spark, tables)
         return world.expected, world.ahead
 
     folder, (expected, ahead) = made_once(tmp_path_factory, "few", make)

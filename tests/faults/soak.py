@@ -37,7 +37,7 @@ from medallion.spark.jvm import CpuClock
 from medallion.spark.session import spark_session
 from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
-from tests.faults.world import HOURS, World, dies, rows_of
+from tests.faults.world import HOURS, World, dies, rows_of, state_of_small_inputs
 from tests.part_of_shop import some_tables
 from tests.refresh_run import refresh_run
 
@@ -167,7 +167,11 @@ def main() -> int:
     spark = spark_session(settings, "soak")
     last = f"{parse_hour(HOURS[0]) + timedelta(hours=given.hours - 1):%Y-%m-%dT%H}"
     hours, days = list(hour_range(HOURS[0], last)), list[Day]()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder, progress_bar() as advance:
+    with (
+        state_of_small_inputs(),
+        tempfile.TemporaryDirectory(prefix="soak-") as folder,
+        progress_bar() as advance,
+    ):
         world = World(Path(folder, "world"), spark, tables, strategy="incremental")
         generate(world.root / "source", days=2, hours=len(hours), scale=0.02, seed=given.seed)
         operations.load(world.run(None, "load"), world.driver())

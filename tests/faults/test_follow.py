@@ -28,7 +28,7 @@ def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> Non
     whole = {path: path.read_bytes() for path in [*world.change_files(H0), *world.change_files(H1)]}
     for path in [*whole, *world.change_files(H2)]:
         path.unlink()
-    parts = iter(range(1, 1000))
+    parts = count(1)
 
     def arrives(_: float) -> None:
         """A file comes in quarters, one a look, each file of H0 before those of H1."""

@@ -28,10 +28,16 @@ from medallion.storage.s3 import S3Path
 from tests.faults.kafka import deliver
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
-additive.MIN_STATE_INPUT_BYTES = 0  # a small shop is refreshed as a large one is, with aggregate state
 Rows = dict[str, tuple[int, int]]  # by table: how many rows, and a hash of all of them that no order changes
 Expected = dict[str | None, Rows]  # by hour, None for the snapshot
 Ahead = dict[str | None, Path]
+
+
+@contextmanager
+def state_of_small_inputs() -> Iterator[None]:
+    """Have a small shop refreshed as a large one is, with aggregate state."""
+    with patch.object(additive, "MIN_STATE_INPUT_BYTES", 0):
+        yield
 
 
 class Killed(BaseException):
