@@ -23,6 +23,7 @@ from medallion.errors import MedallionError
 from medallion.hours import MONTH_HOURS
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.listing import change_files
+from medallion.ingest.never_applied import warn_of_never_applied
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.source import open_source
 from medallion.ingest.unpublished import find_unpublished
@@ -61,6 +62,8 @@ def main() -> None:
         longer = f"medallion source generate {quote(settings.source)} --hours {len(listed_hours(settings)) + 24}"
         say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
+    # The scheduler would fail a run to say so, and the first run that a newcomer sees would be red.
+    warn_of_never_applied(lake, "demo", hours)
     airflow.unpause()
     runs = refresh_until_steady(airflow, lake, hours, "warm" if airflow.environment.get(WARM) else "JVM per task")
     medallion(airflow, "status")

@@ -15,7 +15,7 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
 
     hours: oldest first. A warning about the first of them counts for all, because hours are applied in order.
     """
-    if any(known and known[0] == hours[0] for known in _warned_of(lake)):
+    if any(hours[0] in known for known in _warned_of(lake)):
         return False
     log = EventLog(lake, run_id=run_id, hour=hours[0], strategy="", attempt=1)
     log.add("land", None, None, status="warned", details={"note": describe(hours), KEY: [*hours]})

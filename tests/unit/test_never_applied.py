@@ -26,6 +26,7 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
     ]
     shop.refresh(H1)
     assert describe(read_never_applied(shop.lake, H1)).startswith(f"hour {H2} is {why}")
+    assert not warn_of_never_applied(shop.lake, "third", (H2,)), "it was among those of the warning"
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"
