@@ -39,7 +39,7 @@ Node = Feed | ChangeLog | Table
 def prove(
     tables: Iterable[Table],
     nodes: Mapping[str, Node],
-    analyse: Analyser | None = None,
+    analyse: Analyser,
     known: Mapping[str, Proof] | None = None,
 ) -> dict[str, Proof]:
     """Prove that the refresh method of each table returns the rows of its query.
@@ -47,7 +47,7 @@ def prove(
     Args:
         tables: The tables to prove.
         nodes: Every table by name, for the columns of inputs.
-        analyse: Analyses a query with Spark; by default in the active session of this process.
+        analyse: Analyses a query with Spark.
         known: Earlier proofs by key, for which Spark is not needed.
 
     Returns:
@@ -56,7 +56,7 @@ def prove(
     Raises:
         MedallionError: The refresh method of a table could return other rows; table, construct and remedy are named.
     """
-    prover = Prover(nodes, analyse or _analyse_in_active_session, known or {})
+    prover = Prover(nodes, analyse, known or {})
     return {table.name: prover.prove(table) for table in tables}
 
 
@@ -196,11 +196,3 @@ _PROVEN: dict[str, Proof] = {}
 def spark_version() -> str:
     """Return the version of Spark, as another version may analyse a query differently."""
     return version("pyspark")
-
-
-def _analyse_in_active_session(
-    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
-) -> Analysis:
-    from medallion.spark.plans import analyse_in_active_session
-
-    return analyse_in_active_session(query, inputs, same_as=same_as)

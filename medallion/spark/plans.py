@@ -148,17 +148,6 @@ def analyse_here(
     return analyser(session)(query, inputs, same_as=same_as)
 
 
-def analyse_in_active_session(
-    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
-) -> Analysis:
-    """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans if none is."""
-    from pyspark.sql import SparkSession
-
-    if (session := SparkSession.getActiveSession()) is None:
-        raise NoPlans("no Spark session is active in this process")
-    return analyser(session)(query, inputs, same_as=same_as)
-
-
 def analyser(spark: "SparkSession") -> SparkAnalyser:
     """Return the analyser of ``spark``. Raises NoPlans if that is a session of a Spark Connect server."""
     from medallion.spark.session import is_connect
