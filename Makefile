@@ -46,7 +46,7 @@ setup-s3:  ## the same, and the JARs for a lake on s3a://
 PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
-test: check  ## every check, and every test but the long ones: three quarters of an hour on two cores
+test: check  ## every check, and every test but the long ones: twenty minutes on two quiet cores
 	@$(PYTEST) -m "not long"
 
 .PHONY: test-all

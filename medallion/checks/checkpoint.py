@@ -1,6 +1,6 @@
-"""A check: the expectations of one layer, judged by Great Expectations over DuckDB, and reported.
+"""Check one layer: Great Expectations judges its expectations over DuckDB, and the result is written as a report.
 
-Whole tables are looked at, or what has changed since a former check that passed (by_change.py).
+Each expectation reads whole tables, or only what has changed since an earlier check that passed (by_change.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class CheckedLayer:
 
     @property
     def name(self) -> str:
-        """What Great Expectations calls this run."""
+        """The name of this run in Great Expectations."""
         return f"{self.hour} {self.layer} {slug(self.run_id)} {self.attempt}"
 
 
@@ -54,11 +54,17 @@ def run_checkpoint(
     reports: Place,
     context: CheckContext | None = None,
 ) -> CheckResult:
-    """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
+    """Judge expectations and write the report.
 
-    tables: where each table is that a suite is about or a query names; others are not opened. context: what is known
-    beside them. Nothing but a report that cannot be written raises: a table that cannot be read, a query that does not
-    run, an engine that breaks down are failed expectations that say why, so the gate stays shut.
+    A table that cannot be read, a query that does not run and an engine that fails are failed expectations that say
+    why, so the hour does not pass. Only a report that cannot be written raises.
+
+    Args:
+        checked: The layer, and the run that checks it.
+        tables: Where each table is that a suite or a query names. Others are not opened.
+        suites: The expectations by table.
+        reports: The folder of reports.
+        context: What is known beside the tables, such as an earlier check.
     """
     context = context or CheckContext()
     started_at = datetime.now(UTC)
@@ -108,9 +114,9 @@ _NOT_JUDGED = Verdict(False, error="it was not judged")
 
 @dataclass
 class _Judgement:
-    """An expectation as declared, how it is looked at, and the verdict; or at once why it cannot be judged.
+    """An expectation as declared, the rows that it reads, and the verdict, which may be that it cannot be judged.
 
-    query: as a reader could run it on whole tables.
+    query: its SQL over whole tables, for readers.
     """
 
     declared: Expectation
@@ -128,7 +134,10 @@ class _Judgement:
 
 
 class _Judge:
-    """Great Expectations at work on the expectations of one check, and what it leaves behind."""
+    """Has Great Expectations judge the expectations of one check.
+
+    startup_seconds: what loading it took. seconds: by table. judged: its results, for Data Docs.
+    """
 
     def __init__(self, views: Views, basis: Basis | None, run_name: str, at: datetime) -> None:
         self._views, self._run_name, self._at = views, run_name, at
@@ -167,7 +176,7 @@ class _Judge:
         judgement = replace(judgement, query=query)
         try:
             look = self._changed.look(table, expectation, other_tables)
-        except Exception:  # whatever it was, the whole table tells
+        except Exception:  # whatever it was, the whole table is read instead
             return replace(judgement, look=self._on_whole_table(judgement, table))
         if look.way == UNCHANGED:
             return replace(judgement, look=look, verdict=Verdict(True))
@@ -176,21 +185,21 @@ class _Judge:
         return replace(judgement, look=look)
 
     def _on_whole_table(self, judgement: _Judgement, table: str) -> Look:
-        """A look at the whole table by the expectation's own query, which names the failed rows."""
+        """Return a look at the whole table by the expectation's own query, which returns the failed rows."""
         judged = judgement.declared
         if judgement.query is not None:
             judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
         return Look(WHOLE, table, judged, Proof(self._at.isoformat()), is_final=True)
 
     def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
-        """Have the expectations of each table judged by one query, and note which tables have passed."""
+        """Have all expectations of each table judged by one query; if it finds no row, all of them have passed."""
         members: dict[str, list[_Judgement]] = {}
         requested: dict[str, list[Expectation]] = {}
         for suite in judgements.values():
             queries = [(j, failed_rows_query(j.look.expectation, j.look.view)) for j in suite if j.look.expectation]
             decided = [(judgement, query) for judgement, query in queries if query is not None]
             if len(decided) > 1:
-                # The query names what it reads; Great Expectations opens this view besides: that of the changed rows.
+                # The query names the views that it reads, but Great Expectations opens this one too.
                 view = max((judgement.look.view for judgement, _ in decided), key=len)
                 members[view] = [judgement for judgement, _ in decided]
                 requested[view] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
@@ -200,7 +209,7 @@ class _Judge:
                     judgement.verdict = verdict
 
     def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:
-        """Have Great Expectations judge what has not passed yet, and note the verdicts."""
+        """Have Great Expectations judge every expectation that has not passed yet."""
         members: dict[str, list[_Judgement]] = {}
         requested: dict[str, list[Expectation]] = {}
         for judgement in (judgement for suite in judgements.values() for judgement in suite):
@@ -212,7 +221,7 @@ class _Judge:
                 judgement.verdict = verdict
 
     def _verdicts(self, suites: Mapping[str, Sequence[Expectation]], run_name: str) -> Mapping[str, Sequence[Verdict]]:
-        """Have Great Expectations judge ``suites``, view to expectations; count its seconds and keep its results."""
+        """Return the verdicts on ``suites``, expectations by view; add up the seconds and keep the results."""
         if not suites:
             return {}
         startup_seconds, validation = _validate(self._views.database, suites, run_name, self._at)
@@ -225,18 +234,18 @@ class _Judge:
 
 
 def bind(query: str, table: str) -> str:
-    """``query`` with views in its placeholders: {batch} is that of ``table``, the others are called as they say."""
+    """Return a query with views for its placeholders: ``table`` for {batch}, and a view of the same name for others."""
     return query.format(**{name: name for name in placeholders(query)} | {"batch": table})
 
 
 def _validate(
     database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime
 ) -> tuple[float, Validation]:
-    """The seconds that loading Great Expectations took, and its verdicts."""
+    """Return the seconds that loading Great Expectations took, and its verdicts."""
     begun = perf_counter()
     try:
         with lean_imports():
-            from medallion.checks import validation  # which takes seconds
+            from medallion.checks import validation  # takes seconds
 
         startup_seconds = perf_counter() - begun
         return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at)

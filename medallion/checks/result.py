@@ -1,4 +1,4 @@
-"""What a check found, as plain values: the page, its JSON and the event log are all made from these."""
+"""The result of a check as plain values, from which its page, its JSON and its events are made."""
 
 import hashlib
 import re
@@ -12,17 +12,17 @@ from medallion.expect.vocabulary import Severity
 from medallion.ops.check_records import Proof
 from medallion.ops.event_schema import WORST_FIRST, Status
 
-EXAMPLES = 5  # offending rows that are kept of each failed expectation
-_COLUMNS = 8  # of each example that are kept
-_CELL = 120  # characters of each of its values that are kept
+EXAMPLES = 5  # failing rows kept for each expectation
+_COLUMNS = 8  # columns kept of each of these rows
+_CELL = 120  # characters kept of each value
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What Great Expectations says of one expectation.
+    """The verdict of Great Expectations on one expectation.
 
-    unexpected: offending rows, percent: their share of the rows with a value, rows: some of them; for a broken
-    expectation that counts rows. error: why there is no verdict.
+    If it failed and counts rows, unexpected is the number of failing rows, percent their share of the rows with a
+    value, and rows has some of them. error: why there is no verdict.
     """
 
     success: bool
@@ -34,7 +34,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judged:
-    """The result of one suite: its key in Great Expectations' store (suite, run, time, batch) and its JSON."""
+    """The JSON that Great Expectations returned for one suite, and its key in their store (suite, run, time, batch)."""
 
     key: tuple[str, ...]
     content: str
@@ -42,9 +42,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Validation:
-    """The verdicts of each table, in the order of its suite, and the seconds each table took.
+    """The verdicts on each table, in the order of its suite, and the seconds that each table took.
 
-    judged: what Great Expectations returned, as its Data Docs are built from.
+    judged: the results from which Data Docs are built.
     """
 
     verdicts: Mapping[str, Sequence[Verdict]]
@@ -56,14 +56,13 @@ class Validation:
 class ExpectationResult:
     """The result of one expectation.
 
-    observed: what was found, in words, such as ``3 of 650,000 rows``. unexpected_count: offending rows;
-    unexpected_percent: their share of the rows with a value, 0 to 100; both None where an expectation does not
-    count rows. examples: a few offending rows, column to value as text, null as None. query: the SQL of a
-    expectation that is written as one. error: why there is no verdict; the expectation then counts as failed.
-    looked_at: the whole table, its changed rows, or nothing, as no row has changed since it passed. records: how many
-    were judged, where they are not the rows of the table. measure: what later checks compare with, of an expectation
-    that has a history. origins: of one that failed, the change files of the hour that it may come from, with their
-    lines, in words.
+    observed: what was found, in words, such as ``3 of 650,000 rows``. unexpected_count: the number of failing rows.
+    unexpected_percent: their share of the rows with a value, 0 to 100. Both are None if the expectation counts no rows.
+    examples: a few failing rows, column to value as text, null as None. query: its SQL, if it is a query. error: why
+    there is no verdict; the expectation then counts as failed. looked_at: the rows that were read: those of the whole
+    table, the changed ones, or none because none has changed since it passed. records: the number of records judged, if
+    these are not the rows of the table. measure: the number that later checks compare with, if it has a history.
+    origins: if it failed, the lines of change files that may be the cause, in words.
     """
 
     meaning: str
@@ -91,7 +90,7 @@ class ExpectationResult:
 
 @dataclass(frozen=True)
 class TableResult:
-    """The verdicts on one table: its Delta version and rows (None when it could not be read), seconds on the wall."""
+    """The verdicts on one table. version: its Delta version, None if it cannot be read, as for rows. seconds: wall."""
 
     table: str
     version: int | None
@@ -105,9 +104,9 @@ class TableResult:
         return worst(expectation.status for expectation in self.expectations)
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
-        """Return status, severity, passed and failed records of each expectation; None where a count is unknown.
+        """Return status, severity, and numbers of passed and failed records, by meaning of the expectation.
 
-        One that is judged by its history says what was observed too.
+        A number is None if it is unknown. An expectation that is judged by its history also has what was observed.
         """
         counts: dict[str, dict[str, int | str | None]] = {}
         for result in self.expectations:
@@ -129,9 +128,9 @@ class TableResult:
 class CheckResult:
     """The verdict on one layer.
 
-    versions, table_ids, rows: of every table that was looked at, those compared with included. started_at: UTC.
-    seconds: wall, up to the verdict; startup_seconds: the part that loading Great Expectations took. proofs: what held,
-    by table and fingerprint of the expectation.
+    versions, table_ids, rows: those of every table that was read, also for comparison only. started_at: UTC. seconds:
+    wall time up to the verdict. startup_seconds: the part of it that loading Great Expectations took. proofs: the
+    expectations that passed, by table and digest.
     """
 
     layer: str
@@ -149,7 +148,7 @@ class CheckResult:
 
     @property
     def page(self) -> str:
-        """Where its report page is, below the folder of all reports; its JSON has the same name with .json."""
+        """The path of its page in the folder of reports. Its JSON has the same name with .json."""
         return f"{self.hour}/{self.layer}-{slug(self.run_id)}-{self.attempt}.html"
 
     @property
@@ -169,9 +168,9 @@ class CheckResult:
         ]
 
     def summary(self, *, with_data: bool = True) -> str:
-        """Return one line: the first failure and how many more of its kind; for a check that passed, what it judged.
+        """Return one line: the first failure and how many more there are, or how much passed.
 
-        with_data: whether what can quote values may be in it: an error of an engine, lines of a change file.
+        with_data: whether it may quote values, as errors of an engine and lines of a change file do.
         """
         failures = self.failures
         if not failures:
@@ -189,7 +188,7 @@ class CheckResult:
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"
 
     def details(self) -> list[str]:
-        """Return log lines: what tables drop by design, each expectation that failed, and a few failed records."""
+        """Return lines for the log: rows dropped by design, each failed expectation, and a few of its records."""
         lines = [
             f"{table.table}: {result.meaning}: {result.observed}"
             for table in self.tables
@@ -204,9 +203,9 @@ class CheckResult:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result with its statuses, ready for JSON: the only thing a report page is made from."""
+        """Return the whole result with its statuses, ready for JSON. Report pages are made from nothing else."""
         result = asdict(self) | {"status": self.status, "page": self.page, "started_at": self.started_at.isoformat()}
-        del result["proofs"]  # which the next check reads from its own record
+        del result["proofs"]  # the next check reads them from the record of this one
         for entry, table in zip(result["tables"], self.tables, strict=True):
             entry["status"] = table.status
             for line, expectation in zip(entry["expectations"], table.expectations, strict=True):
@@ -215,7 +214,7 @@ class CheckResult:
 
 
 def to_example(row: Mapping[str, Any], first: str | None) -> dict[str, str | None]:
-    """Give the first columns of an offending row as text, column ``first`` before all others."""
+    """Return the first columns of a failing row as texts, with the column ``first`` before all others."""
     columns = [first, *(column for column in row if column != first)] if first in row else list(row)
     return {column: _cell(row[column]) for column in columns[:_COLUMNS] if column is not None}
 
@@ -228,14 +227,14 @@ def _cell(value: Any) -> str | None:
 
 
 def worst(statuses: Iterator[Status]) -> Status:
-    """Return the worst of ``statuses``; of none, succeeded."""
+    """Return the worst of ``statuses``, or succeeded if there are none."""
     return min(statuses, key=WORST_FIRST.index, default="succeeded")
 
 
 def slug(run_id: str) -> str:
-    """``run_id`` as part of a file name, different for different run ids: what had to change gets a hash."""
+    """Return a run id as part of a file name. Different ids stay different: one that had to change gets a hash."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "-", run_id)[:80]
-    # A run id that ends like such a hash gets one too, or it could be taken for another one.
+    # An id that ends like such a hash gets one too, or it could equal that of another run.
     if plain == run_id and not re.search(r"-[0-9a-f]{10}$", plain):
         return plain
     return f"{plain}-{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"

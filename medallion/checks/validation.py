@@ -1,6 +1,6 @@
-"""Great Expectations at work: suites in, verdicts and what its Data Docs are built from out.
+"""Run Great Expectations: expectations in, verdicts and the results for Data Docs out.
 
-With data_docs.py the only module that imports Great Expectations, which takes seconds: import it where a check runs.
+Only this module and data_docs.py import Great Expectations. That takes seconds, so import them where a check runs.
 """
 
 import logging
@@ -30,8 +30,8 @@ from medallion.checks.result import EXAMPLES, Judged, Validation, Verdict
 from medallion.errors import one_line
 from medallion.expect.vocabulary import Expectation
 
-_WHOLE = "whole"  # the batch of a table that all of its rows are
-_NUMBER = "number"  # in an expectation's meta: its place in our suite, as results come in an order of their own
+_WHOLE = "whole"  # the batch with all rows of a table
+_NUMBER = "number"  # in an expectation's meta: its place in our suite, because results come in another order
 
 _Numbered = Mapping[str, Sequence[tuple[int, Expectation]]]  # suites by table, each expectation with its place
 _Judged = dict[tuple[str, int], Verdict]  # verdicts by table and place
@@ -41,7 +41,7 @@ _DETAILS: _Format = {"result_format": "SUMMARY", "partial_unexpected_count": EXA
 
 
 class QueryFindsNoRows(UnexpectedRowsExpectation):
-    """UnexpectedRowsExpectation at half the price: that one runs its query twice, to count and to fetch rows."""
+    """UnexpectedRowsExpectation at half the cost: the original runs its query twice, to count and to fetch rows."""
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("unexpected_rows_query.row_count",)
 
@@ -51,39 +51,45 @@ class QueryFindsNoRows(UnexpectedRowsExpectation):
 
 
 class BuiltDefinition(gx.ValidationDefinition):
-    """A validation definition that is judged as this process has just built it.
+    """A validation definition that is used as this process has just built it.
 
-    Great Expectations would store it and read it again, several times, to see whether it has changed since: a fifth of
-    what a check of changed rows costs.
+    Great Expectations would read the stored one several times to find out whether it has changed, which is a fifth of
+    the cost of checking changed rows.
     """
 
     def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
-        """Return no difference from what is stored."""
+        """Return that nothing differs from what is stored."""
         return ValidationDefinitionFreshnessDiagnostics(errors=[])
 
 
 class BuiltCheckpoint(gx.Checkpoint):
-    """A checkpoint of such definitions."""
+    """A checkpoint that is used as this process has just built it."""
 
     def is_fresh(self) -> CheckpointFreshnessDiagnostics:
-        """Return no difference from what is stored."""
+        """Return that nothing differs from what is stored."""
         return CheckpointFreshnessDiagnostics(errors=[])
 
 
 def validate(database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime) -> Validation:
-    """Judge ``suites``, table name to expectations, over the views of ``database``.
+    """Judge expectations over the views of a database.
 
-    One checkpoint asks for bare verdicts, which costs one scan per table and one per query. Only what is broken is
-    asked about again, for counts and rows. An expectation that could not be judged is broken and says why.
+    A first checkpoint returns verdicts only, which costs a scan for each table and each query. A second one returns
+    counts and rows of what has failed. An expectation that cannot be judged has failed, and its verdict says why.
+
+    Args:
+        database: The name of a DuckDB database of this process.
+        suites: The expectations by table.
+        run_name: The name of the run in Data Docs.
+        at: The time of the run.
     """
     numbered = {table: list(enumerate(suite)) for table, suite in suites.items()}
     with quiet(), closing(_Run(database, [*suites], RunIdentifier(run_name=run_name, run_time=at))) as run:
         verdicts = run.checkpoint("verdicts", numbered, _VERDICTS)
-        broken = {
+        failed = {
             table: [(number, expectation) for number, expectation in suite if _is_failure(verdicts[table, number])]
             for table, suite in numbered.items()
         }
-        details = run.checkpoint("details", broken, _DETAILS)
+        details = run.checkpoint("details", failed, _DETAILS)
         verdicts |= {place: replace(verdict, success=False) for place, verdict in details.items() if not verdict.error}
     return Validation(
         {table: [verdicts[table, number] for number, _ in suite] for table, suite in numbered.items()},
@@ -93,9 +99,9 @@ def validate(database: str, suites: Mapping[str, Sequence[Expectation]], *, run_
 
 
 def build(expectation: Expectation, number: int = 0) -> GxExpectation:
-    """The Great Expectations object for ``expectation``, whose query names views.
+    """Return the object of Great Expectations for an expectation, whose query names views.
 
-    Raises what Great Expectations raises for a kind it does not know, or arguments that the kind does not take.
+    Raises an error of Great Expectations for an unknown kind, and for arguments that the kind does not take.
     """
     arguments = dict(expectation.arguments)
     kind: type[GxExpectation] = getattr(gx.expectations, expectation.kind)
@@ -107,18 +113,17 @@ def build(expectation: Expectation, number: int = 0) -> GxExpectation:
 
 
 def _template(query: str) -> str:
-    """The query as Great Expectations wants it.
+    """Return a query in the form in which Great Expectations runs it unchanged.
 
-    It fills in braces once more, SQLAlchemy takes :word for a parameter, and a missing {batch} is warned about on the
-    console. What stands there then brings an alias of its own, which no query that names its table can use: hence
-    the comment.
+    Great Expectations fills in braces once more and warns if {batch} is missing, and SQLAlchemy takes :word for a
+    parameter. {batch} stands in a comment, because its text has an alias, which a query that names its table cannot use.
     """
     literal = query.replace("{", "{{").replace("}", "}}")
     return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", literal) + "\n/* {batch} */"
 
 
 class _Run:
-    """The checkpoints of one check: the context they share, and what they leave behind."""
+    """The checkpoints of one check and the context that they share. seconds: by table. judged: their results."""
 
     def __init__(self, database: str, tables: Sequence[str], run_id: RunIdentifier) -> None:
         self.run_id = run_id
@@ -134,12 +139,12 @@ class _Run:
         self.judged: list[Judged] = []
 
     def close(self) -> None:
-        """Let go of the database, which goes with its last connection."""
+        """Close the connections, the last of which keeps the database."""
         self.source.get_execution_engine().close()
         self.source.get_engine().dispose()
 
     def checkpoint(self, name: str, suites: _Numbered, result_format: _Format) -> _Judged:
-        """Run one checkpoint with one suite per table; every expectation of ``suites`` gets its verdict."""
+        """Run one checkpoint with a suite for each table, and return a verdict for every expectation."""
         verdicts: _Judged = {}
         definitions: dict[str, gx.ValidationDefinition] = {}
         for table, expectations in suites.items():
@@ -163,7 +168,7 @@ class _Run:
         run = checkpoint.run(run_id=self.run_id)
         results = dict(zip(definitions, run.run_results.values(), strict=True))
         self._count_seconds(results, time())
-        store: Any = self.context.validation_results_store  # which has made JSON of them, and carries no types
+        store: Any = self.context.validation_results_store  # has written them as JSON
         keys = [store.key_to_tuple(key) for key in run.run_results]
         self.judged += [Judged(key, store.store_backend.get(key)) for key in keys]
         for table, result in results.items():
@@ -171,7 +176,7 @@ class _Run:
         return verdicts
 
     def _count_seconds(self, results: Mapping[str, ExpectationSuiteValidationResult], finished: float) -> None:
-        """Add what each table took: tables run one after the other, and each notes when its batch was loaded."""
+        """Add the seconds of each table: tables run one after the other, and each records when its batch was loaded."""
         loaded = [result.meta["batch_markers"]["ge_load_time"] for result in results.values()]
         begun = [datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).timestamp() for text in loaded]
         for table, start, end in zip(results, begun, [*begun[1:], finished], strict=True):
@@ -183,12 +188,12 @@ def _is_failure(verdict: Verdict) -> bool:
 
 
 def _verdicts(result: ExpectationSuiteValidationResult) -> Iterator[tuple[int, Verdict]]:
-    """The verdicts of one suite, each with its place there."""
+    """Yield the verdicts of one suite, each with the place of its expectation."""
     for judged in result.results:
         config = judged.expectation_config
         if config is None or not config.meta:
-            continue  # not ours: whatever is, then misses its verdict
-        # A query's observed value is the number of rows it found; that of others is a fact about the table.
+            continue  # not one of ours, which then have no verdict and so have failed
+        # The observed value of a query is the number of rows that it found; for others it is a fact about the table.
         field = "observed_value" if config.type == QueryFindsNoRows.expectation_type else "unexpected_count"
         error = _error(judged.exception_info)
         yield (
@@ -204,7 +209,7 @@ def _verdicts(result: ExpectationSuiteValidationResult) -> Iterator[tuple[int, V
 
 
 def _error(info: Mapping[str, Any] | None) -> str | None:
-    """The message in Great Expectations' exception info: flat, or one such entry for each failed metric."""
+    """Return the message in an exception info, which is flat or has an entry for each failed metric."""
     for entry in (info, *(info or {}).values()):
         if isinstance(entry, Mapping) and entry.get("raised_exception"):
             return one_line(entry.get("exception_message") or "no message")
@@ -213,7 +218,7 @@ def _error(info: Mapping[str, Any] | None) -> str | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Great Expectations without its log lines: what matters is in the result."""
+    """Silence the log of Great Expectations: everything that matters is in the result."""
     logger = logging.getLogger("great_expectations")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
