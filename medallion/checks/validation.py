@@ -116,7 +116,7 @@ def _template(query: str) -> str:
     """Return a query in the form in which Great Expectations runs it unchanged.
 
     Great Expectations fills in braces once more and warns if {batch} is missing, and SQLAlchemy takes :word for a
-    parameter. {batch} stands in a comment, because its text has an alias, which a query that names its table cannot use.
+    parameter. {batch} stands in a comment, because its text has an alias, which does not fit a query with table names.
     """
     literal = query.replace("{", "{{").replace("}", "}}")
     return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", literal) + "\n/* {batch} */"
