@@ -132,6 +132,10 @@ class Settings(BaseSettings):
         default="off",
         description="Size, as `8m`, from which changed rows of a table are marked by deletion vectors; `off`: never",
     )
+    spark_checks_from: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(
+        default="64g",
+        description="Size, as `64g`, from which Spark checks a table that must be read whole; `off`: never",
+    )
     lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
     source_wait: Seconds = Field(
         default=2700.0, description="Seconds that a scheduled run waits for an hour at the source"
@@ -192,6 +196,11 @@ class Settings(BaseSettings):
     def marks_from(self) -> int | None:
         """The table size in bytes from which changed rows are marked by deletion vectors; None for never."""
         return None if self.merge_on_read == "off" else bytes_of(self.merge_on_read)
+
+    @property
+    def spark_checks_bytes(self) -> int | None:
+        """The table size in bytes from which Spark checks whole tables; None for never."""
+        return None if self.spark_checks_from == "off" else bytes_of(self.spark_checks_from)
 
     def replace(self, **changes: Any) -> "Settings":
         """Return a copy of these settings with ``changes``, validated as usual."""

@@ -100,7 +100,7 @@ def run_in_process(step: str, layer: str | None, hour: str | None, context: Mapp
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with as_airflow_errors():
         settings = find_project().settings()
-        if step == "apply":
+        if step == "apply" or (step == "check" and settings.spark_checks_bytes is not None):
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             return run_step(step, run_of(context, settings, hour), driver, layer)

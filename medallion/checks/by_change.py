@@ -5,7 +5,7 @@ that its ``by_change`` declares (medallion/expect/scopes.py). A pass is final. A
 tables, so both ways agree on every input.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -14,7 +14,7 @@ from typing import Any
 from medallion.checks.query_columns import named_columns
 from medallion.checks.scope_proof import QUERY, why_unproven, why_unstable
 from medallion.checks.shares import count, count_change, share_query
-from medallion.expect.scopes import ByChange, Counted, Keys, Lookup, RowCount, Rows, Sums, Tolerance, Window
+from medallion.expect.scopes import ByChange, Counted, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
 from medallion.expect.vocabulary import Expectation
 from medallion.ops.check_records import CheckedTable, Proof
 from medallion.storage.change_feed import Changes, changes
@@ -57,10 +57,13 @@ def expectation_digest(expectation: Expectation) -> str:
 
 
 class ChangedRows:
-    """The changed rows of the tables under check, as views that are made when an expectation asks for them."""
+    """The changed rows of the tables under check, as views that are made when an expectation asks for them.
 
-    def __init__(self, views: Views, basis: Basis, at: datetime) -> None:
-        self._views, self._basis, self._at = views, basis, at
+    large: the tables that DuckDB does not read whole, unless Spark cannot.
+    """
+
+    def __init__(self, views: Views, basis: Basis, at: datetime, large: Collection[str] = ()) -> None:
+        self._views, self._basis, self._at, self._large = views, basis, at, large
         self._changes: dict[str, Changes | None] = {}
         self._with_views: set[str] = set()
         self._frames: dict[tuple[Any, ...], str] = {}
@@ -90,16 +93,21 @@ class ChangedRows:
             return self._look_at_counts(table, expectation, scope, former)
         return Look(CHANGED, view, self._bind_to_change(table, expectation), former)
 
-    def whole(self, table: str, expectation: Expectation) -> Look:
-        """How ``expectation`` is judged on the whole of ``table``; failed rows are counted for the next check."""
+    def whole(self, table: str, expectation: Expectation, *, by_duckdb: bool = False) -> Look:
+        """How ``expectation`` is judged on the whole of ``table``; failed rows are counted for the next check.
+
+        by_duckdb: whether DuckDB counts them also in large tables.
+        """
         proof, scope = Proof(self._at.isoformat()), expectation.by_change
         if not isinstance(scope, Counted) or why_unproven(expectation) is not None:
+            return Look(WHOLE, table, expectation, proof, is_final=True)
+        if not by_duckdb and (table in self._large or (isinstance(scope, Share) and scope.table in self._large)):
             return Look(WHOLE, table, expectation, proof, is_final=True)
         failed, values = count(self._views.connection, table, scope)
         proof = replace(proof, failed=failed, values=values)
         if isinstance(scope, Tolerance):
             return Look(WHOLE, table, expectation, proof, is_final=True)
-        return Look(WHOLE, table, _with_query(expectation, share_query(scope, failed, values)), proof)
+        return Look(WHOLE, table, with_query(expectation, share_query(scope, failed, values)), proof)
 
     def _since(self, name: str) -> Changes | None:
         """What changed in a table since the former check; None where that is not known."""
@@ -158,25 +166,25 @@ class ChangedRows:
             case RowCount() if QUERY in expectation.arguments:
                 counts = {**self._views.rows, "batch": self._views.rows[table]}
                 frames = {name: f"(SELECT 1 FROM range({rows}))" for name, rows in counts.items()}
-                return _with_query(expectation, _bind(expectation, frames))
+                return with_query(expectation, _bind(expectation, frames))
             case RowCount():
                 rows, least = self._views.rows[table], expectation.arguments["min_value"]
-                return _with_query(expectation, f"SELECT {rows} AS row_count WHERE {rows} < {least}")
+                return with_query(expectation, f"SELECT {rows} AS row_count WHERE {rows} < {least}")
             case Rows() if QUERY not in expectation.arguments:
                 return expectation
             case Rows():
-                return _with_query(expectation, _bind(expectation, {"batch": inserted}))
+                return with_query(expectation, _bind(expectation, {"batch": inserted}))
             case Keys(columns):
                 view = self._rows_sharing_values(table, columns, self._read_by(expectation, table, columns))
-                return _with_query(expectation, _bind(expectation, {"batch": view}))
+                return with_query(expectation, _bind(expectation, {"batch": view}))
             case Lookup(others):
-                return _with_query(expectation, _bind(expectation, self._looked_up(table, expectation, others)))
+                return with_query(expectation, _bind(expectation, self._looked_up(table, expectation, others)))
             case Sums() as sums:
                 views = {"batch": table, sums.of: sums.of, sums.within: sums.within}
                 sides = {f"{role}_{side}": f"{name}__{side}" for role, name in views.items() for side in _SIDES}
-                return _with_query(expectation, sums.by_change().format(**views, **sides))
+                return with_query(expectation, sums.by_change().format(**views, **sides))
             case Window() as window:
-                return _with_query(expectation, _bind(expectation, self._newest_rows(table, window)))
+                return with_query(expectation, _bind(expectation, self._newest_rows(table, window)))
         raise AssertionError("look() judges any other on whole tables")
 
     def _look_at_counts(self, table: str, expectation: Expectation, scope: Counted, former: Proof) -> Look:
@@ -185,7 +193,7 @@ class ChangedRows:
         failed, values = count_change(self._views.connection, table, scope)
         proof = replace(former, failed=former.failed + failed, values=former.values + values)
         query = share_query(scope, former.failed + failed, former.values + values)
-        return Look(CHANGED, f"{table}{INSERTED}", _with_query(expectation, query), proof)
+        return Look(CHANGED, f"{table}{INSERTED}", with_query(expectation, query), proof)
 
     def _read_by(self, expectation: Expectation, table: str, keys: Iterable[str], role: str = "batch") -> list[str]:
         """``keys`` and the columns that an expectation's query reads of ``table``, which it calls by its ``role``."""
@@ -271,7 +279,8 @@ def _is_float(kind: str) -> bool:
     return any(name in kind.lower() for name in ("double", "float"))
 
 
-def _with_query(expectation: Expectation, query: str) -> Expectation:
+def with_query(expectation: Expectation, query: str) -> Expectation:
+    """Return ``expectation`` to be judged by a query, which returns what failed."""
     return replace(expectation, kind="UnexpectedRowsExpectation", arguments={QUERY: query})
 
 

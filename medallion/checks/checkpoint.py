@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
-from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, expectation_digest
-from medallion.checks.context import CheckContext, placeholders, tables_in_query
+from medallion.checks.by_change import (
+    INSERTED,
+    UNCHANGED,
+    WHOLE,
+    Basis,
+    ChangedRows,
+    Look,
+    expectation_digest,
+)
+from medallion.checks.by_spark import COUNTS, Asked, Counts, NotBySpark, SparkCounter, by_counts
+from medallion.checks.context import CheckContext, SparkChecks, placeholders, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.findings import Finding, describe
 from medallion.checks.lean_imports import lean_imports
 from medallion.checks.report_store import write_report
 from medallion.checks.result import (
+    BY_SPARK,
     CheckResult,
     Judged,
     TableResult,
@@ -25,6 +35,7 @@ from medallion.checks.result import (
 from medallion.checks.scope_proof import QUERY
 from medallion.checks.together import failed_rows_query, join_expectations
 from medallion.errors import one_line
+from medallion.expect.scopes import RowCount
 from medallion.expect.vocabulary import Expectation
 from medallion.ops.check_records import Proof
 from medallion.storage.duckdb_views import TableAt, Views, open_views
@@ -71,7 +82,7 @@ def run_checkpoint(
     begun = perf_counter()
     needed = set(suites).union(*(tables_in_query(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
-        judge = _Judge(views, context.basis, checked.name, started_at)
+        judge = _Judge(views, context, checked.name, started_at)
         judgements = judge.judge(suites)
         results = [
             TableResult(
@@ -116,13 +127,20 @@ _NOT_JUDGED = Verdict(False, error="it was not judged")
 class _Judgement:
     """An expectation as declared, the rows that it reads, and the verdict, which may be that it cannot be judged.
 
-    query: its SQL over whole tables, for readers.
+    query: its SQL over whole tables, for readers. counts: what Spark counted, if it did. note: why it did not, although
+    a table is large.
     """
 
     declared: Expectation
     look: Look
     query: str | None = None
     verdict: Verdict = _NOT_JUDGED
+    counts: Counts | None = None
+    note: str | None = None
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(self.declared, self.query)
 
     @property
     def passed(self) -> bool:
@@ -130,7 +148,7 @@ class _Judgement:
 
     @property
     def finding(self) -> Finding:
-        return Finding(self.declared, self.verdict, self.look.way, self.query)
+        return Finding(self.declared, self.verdict, self.look.way, self.query, self.note)
 
 
 class _Judge:
@@ -139,10 +157,12 @@ class _Judge:
     startup_seconds: what loading it took. seconds: by table. judged: its results, for Data Docs.
     """
 
-    def __init__(self, views: Views, basis: Basis | None, run_name: str, at: datetime) -> None:
+    def __init__(self, views: Views, context: CheckContext, run_name: str, at: datetime) -> None:
         self._views, self._run_name, self._at = views, run_name, at
-        self._is_by_change = basis is not None
-        self._changed = ChangedRows(views, basis or Basis(), at)
+        self._is_by_change = context.basis is not None
+        self._spark = SparkCounter(context.spark.start, views) if context.spark else None
+        self._large = _large_tables(views, context.spark)
+        self._changed = ChangedRows(views, context.basis or Basis(), at, self._large)
         self.startup_seconds = 0.0
         self.seconds: dict[str, float] = {}
         self.judged: list[Judged] = []
@@ -150,6 +170,7 @@ class _Judge:
     def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Judgement]]:
         """Judge every expectation of each table."""
         judgements = {table: [self._plan(expectation, table) for expectation in suites[table]] for table in suites}
+        self._count_by_spark(judgements)
         if self._is_by_change:
             self._ask_together(judgements)
         self._ask(judgements, self._run_name)
@@ -159,6 +180,7 @@ class _Judge:
                 if not judgement.passed and not judgement.look.is_final:
                     judgement.look = self._on_whole_table(judgement, table)
                     again.setdefault(table, []).append(judgement)
+        self._count_by_spark(again)
         self._ask(again, f"{self._run_name} again")
         return judgements
 
@@ -189,7 +211,55 @@ class _Judge:
         judged = judgement.declared
         if judgement.query is not None:
             judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
-        return Look(WHOLE, table, judged, Proof(self._at.isoformat()), is_final=True)
+        is_large = not self._large.isdisjoint({table, *tables_in_query(judged)})
+        way = BY_SPARK if is_large and not isinstance(judged.by_change, RowCount) else WHOLE  # the log counts rows
+        return Look(way, table, judged, Proof(self._at.isoformat()), is_final=True)
+
+    def _count_by_spark(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
+        """Have Spark count what fails in large tables; Great Expectations then judges the counts.
+
+        What Spark cannot run is looked at by DuckDB, with a note; if Spark breaks down, expectations have failed.
+        """
+        for table, suite in judgements.items():
+            large = [judgement for judgement in suite if judgement.look.way == BY_SPARK]
+            if not large or self._spark is None:
+                continue
+            begun = perf_counter()
+            try:
+                found = self._spark.count(table, [judgement.asked for judgement in large])
+            except Exception as error:
+                for judgement in large:
+                    judgement.look = replace(judgement.look, expectation=None)
+                    judgement.verdict = Verdict(False, error=f"Spark broke down: {one_line(error)}")
+                continue
+            counted = []
+            for judgement, counts in zip(large, found, strict=True):
+                if isinstance(counts, NotBySpark):
+                    judgement.note, judgement.look = str(counts), self._by_duckdb(judgement, table)
+                else:
+                    judgement.counts = counts
+                    counted.append((judgement, counts))
+            self._judge_counts(table, counted)
+            self.seconds[table] = self.seconds.get(table, 0.0) + perf_counter() - begun
+
+    def _judge_counts(self, table: str, counted: Sequence[tuple[_Judgement, Counts]]) -> None:
+        """Have Great Expectations look at what Spark counted, and the next check continue from it."""
+        if not counted:
+            return
+        view, queries = by_counts(self._views, table, [(judgement.asked, counts) for judgement, counts in counted])
+        for (judgement, counts), expectation in zip(counted, queries, strict=True):
+            proof = judgement.look.proof
+            if judgement.asked.is_counted:
+                proof = replace(proof, failed=counts.failed, values=counts.checked)
+            judgement.look = replace(judgement.look, view=view, expectation=expectation, proof=proof)
+
+    def _by_duckdb(self, judgement: _Judgement, table: str) -> Look:
+        """Return a look by DuckDB at tables that are for Spark."""
+        try:
+            look = self._changed.whole(table, judgement.declared, by_duckdb=True)
+        except Exception:  # whatever it was, Great Expectations will say so
+            look = judgement.look
+        return replace(judgement.look, way=WHOLE, proof=look.proof) if look.is_final else look
 
     def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
         """Have all expectations of each table judged by one query; if it finds no row, all of them have passed."""
@@ -219,6 +289,9 @@ class _Judge:
         for view, verdicts in self._verdicts(requested, run_name).items():
             for judgement, verdict in zip(members[view], verdicts, strict=True):
                 judgement.verdict = verdict
+                if judgement.counts and self._spark and not verdict.success and not verdict.error:
+                    table = view.removesuffix(COUNTS)
+                    judgement.verdict = self._spark.describe_failure(table, judgement.asked, judgement.counts)
 
     def _verdicts(self, suites: Mapping[str, Sequence[Expectation]], run_name: str) -> Mapping[str, Sequence[Verdict]]:
         """Return the verdicts on ``suites``, expectations by view; add up the seconds and keep the results."""
@@ -228,9 +301,14 @@ class _Judge:
         self.startup_seconds += startup_seconds
         self.judged += validation.judged
         for view, seconds in validation.seconds.items():
-            table = view.removesuffix(INSERTED)
+            table = view.removesuffix(INSERTED).removesuffix(COUNTS)
             self.seconds[table] = self.seconds.get(table, 0.0) + seconds
         return validation.verdicts
+
+
+def _large_tables(views: Views, spark: SparkChecks | None) -> frozenset[str]:
+    """Return the tables that Spark reads where all of a table must be read."""
+    return frozenset(name for name, size in views.bytes.items() if spark and size >= spark.from_bytes)
 
 
 def bind(query: str, table: str) -> str:

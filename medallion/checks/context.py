@@ -1,9 +1,9 @@
 """What a check knows beside the tables, and how what failed is traced to the changes of the hour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import Formatter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from medallion.checks.by_change import Basis
 from medallion.checks.result import ExpectationResult
@@ -12,6 +12,9 @@ from medallion.checks.volumes import VolumeRules
 from medallion.expect.scopes import Lookup, Share
 from medallion.expect.vocabulary import Expectation
 from medallion.storage.duckdb_views import Views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class FindOrigins(Protocol):
@@ -27,16 +30,30 @@ class FindOrigins(Protocol):
 
 
 @dataclass(frozen=True)
+class SparkChecks:
+    """How large tables are checked.
+
+    from_bytes: the size from which Spark reads a table where all of it must be read. start: returns the session, and
+    starts it when first called.
+    """
+
+    from_bytes: int
+    start: "Callable[[], SparkSession]"
+
+
+@dataclass(frozen=True)
 class CheckContext:
     """What a check knows beside the tables.
 
     volumes: what the numbers of rows of tables are judged by. basis: the former check from which changed rows are
-    judged; without one, whole tables are. origins: None where no change files belong to what is checked.
+    judged; without one, whole tables are. origins: None where no change files belong to what is checked. spark: None if
+    DuckDB reads tables of any size.
     """
 
     volumes: Mapping[str, VolumeRules] = field(default_factory=dict)
     basis: Basis | None = None
     origins: FindOrigins | None = None
+    spark: SparkChecks | None = None
 
     def judge_volumes(self, table: str, views: Views) -> Sequence[ExpectationResult]:
         """Return the verdicts on the number of rows of ``table``."""

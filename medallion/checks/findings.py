@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from medallion.checks.result import EXAMPLES, ExpectationResult, Verdict, to_example
+from medallion.checks.result import BY_SPARK, EXAMPLES, ExpectationResult, Verdict, to_example
 from medallion.checks.scope_proof import QUERY
 from medallion.counts import counted
 from medallion.expect.vocabulary import Expectation, Grouped
@@ -12,13 +12,14 @@ from medallion.storage.duckdb_views import Views
 class Finding(NamedTuple):
     """An expectation as declared, the verdict on it, and how it was looked at.
 
-    query: as a reader could run it on whole tables; None where it is not written as one.
+    query: as a reader could run it on whole tables; None where it is not written as one. note: as in its result.
     """
 
     expectation: Expectation
     verdict: Verdict
     looked_at: str
     query: str | None
+    note: str | None = None
 
 
 class _Counted(NamedTuple):
@@ -33,7 +34,9 @@ def describe(finding: Finding, views: Views, table: str) -> ExpectationResult:
     expectation, verdict, query = finding.expectation, finding.verdict, finding.query
     has_failed, rows = not verdict.success and not verdict.error, views.rows.get(table, 0)
     examples, grouped = verdict.rows[:EXAMPLES], None
-    if query and has_failed:
+    if has_failed and finding.looked_at == BY_SPARK:
+        grouped = None if verdict.records is None else _Counted(verdict.unexpected or 0, verdict.records)
+    elif query and has_failed:
         examples = views.sample(query, EXAMPLES)
         grouped = _count_records(expectation.grouped, query, views) if expectation.grouped else None
     observed, unexpected, percent = _describe_verdict(expectation, verdict, rows), verdict.unexpected, verdict.percent
@@ -53,6 +56,7 @@ def describe(finding: Finding, views: Views, table: str) -> ExpectationResult:
         query=query,
         error=verdict.error,
         looked_at=finding.looked_at,
+        note=finding.note,
     )
 
 

@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import Any
 from urllib.parse import quote
 
+from medallion.checks.result import BY_SPARK
 from medallion.counts import counted
 from medallion.html import templating
 from medallion.ops.event_schema import WORST_FIRST
@@ -89,7 +90,7 @@ def _facts(result: Mapping[str, Any]) -> dict[str, str]:
         "Run": f"{result['run_id']}, attempt {result['attempt']}",
         "Started": f"{_moment(result['started_at'])} UTC",
         "Took": f"{result['seconds']:.1f} s, of which loading Great Expectations {result['startup_seconds']:.1f} s",
-        "Looked at": f"{_looked_at(result)}, through DuckDB",
+        "Looked at": _looked_at(result),
         "Delta versions": ", ".join(f"{table} {version}" for table, version in sorted(result["versions"].items())),
     }
 
@@ -97,7 +98,8 @@ def _facts(result: Mapping[str, Any]) -> dict[str, str]:
 def _looked_at(result: Mapping[str, Any]) -> str:
     """How many expectations were judged on whole tables, on changed rows, and on none."""
     ways = Counter(line["looked_at"] for table in result["tables"] for line in table["expectations"])
-    return ", ".join(f"{way} for {count}" for way, count in ways.most_common()) or "nothing"
+    looked_at = ", ".join(f"{way} for {count}" for way, count in ways.most_common()) or "nothing"
+    return f"{looked_at}, {'the rest ' if BY_SPARK in ways else ''}through DuckDB"
 
 
 def _moment(iso: str) -> str:

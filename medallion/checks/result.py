@@ -14,6 +14,7 @@ from medallion.ops.event_schema import WORST_FIRST, Status
 
 EXAMPLES = 5  # failing rows kept for each expectation
 _COLUMNS = 8  # columns kept of each of these rows
+BY_SPARK = "whole table by Spark"  # what was looked at
 _CELL = 120  # characters kept of each value
 
 
@@ -22,7 +23,8 @@ class Verdict:
     """The verdict of Great Expectations on one expectation.
 
     If it failed and counts rows, unexpected is the number of failing rows, percent their share of the rows with a
-    value, and rows has some of them. error: why there is no verdict.
+    value, and rows has some of them. error: why there is no verdict. records: the records in the groups that a query
+    returned, where Spark counted them.
     """
 
     success: bool
@@ -30,6 +32,7 @@ class Verdict:
     percent: float | None = None
     rows: Sequence[Mapping[str, Any]] = ()
     error: str | None = None
+    records: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class ExpectationResult:
     there is no verdict; the expectation then counts as failed. looked_at: the rows that were read: those of the whole
     table, the changed ones, or none because none has changed since it passed. records: the number of records judged, if
     these are not the rows of the table. measure: the number that later checks compare with, if it has a history.
-    origins: if it failed, the lines of change files that may be the cause, in words.
+    origins: if it failed, the lines of change files that may be the cause, in words. note: why DuckDB judged it,
+    although it reads a large table.
     """
 
     meaning: str
@@ -79,6 +83,7 @@ class ExpectationResult:
     records: int | None = None
     measure: float | None = None
     origins: tuple[str, ...] = ()
+    note: str | None = None
 
     @property
     def status(self) -> Status:
@@ -102,6 +107,11 @@ class TableResult:
     def status(self) -> Status:
         """Return the status of the worst of its expectations."""
         return worst(expectation.status for expectation in self.expectations)
+
+    @property
+    def is_by_spark(self) -> bool:
+        """Whether Spark read the table, because it is large."""
+        return any(expectation.looked_at == BY_SPARK for expectation in self.expectations)
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
         """Return status, severity, and numbers of passed and failed records, by meaning of the expectation.
@@ -167,6 +177,11 @@ class CheckResult:
             if expectation.status == status
         ]
 
+    @property
+    def not_by_spark(self) -> list[tuple[str, ExpectationResult]]:
+        """Return each expectation that DuckDB judged on a large table, as Spark could not, with its table."""
+        return [(table.table, found) for table in self.tables for found in table.expectations if found.note]
+
     def summary(self, *, with_data: bool = True) -> str:
         """Return one line: the first failure and how many more there are, or how much passed.
 
@@ -188,12 +203,16 @@ class CheckResult:
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"
 
     def details(self) -> list[str]:
-        """Return lines for the log: rows dropped by design, each failed expectation, and a few of its records."""
+        """Return lines for the log: rows dropped by design, what Spark did not judge, and failures with records."""
         lines = [
             f"{table.table}: {result.meaning}: {result.observed}"
             for table in self.tables
             for result in table.expectations
             if result.success and result.records is not None and result.unexpected_count
+        ]
+        lines += [
+            f"{table}: {result.meaning}: judged by DuckDB instead of Spark: {result.note}"
+            for table, result in self.not_by_spark
         ]
         for table, result in self.failures:
             lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")

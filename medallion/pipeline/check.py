@@ -38,7 +38,7 @@ MAX_ORIGINS = 3  # most origins that are named per failure
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
-    from medallion.checks.context import CheckContext
+    from medallion.checks.context import CheckContext, SparkChecks
     from medallion.checks.suites import suites
     from medallion.checks.volumes import extend_history
     from medallion.storage.duckdb_views import TableAt
@@ -52,6 +52,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
     lake = driver.lake
     former = read_check_record(lake, layer)
     history = former.history if former else {}
+    large = driver.settings.spark_checks_bytes
     with log.timed("check", layer, cpu=driver.cpu) as event:
         event.engine = "duckdb"
         result = run_checkpoint(
@@ -63,6 +64,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
                 volumes=_volume_rules(driver, run, layer, history),
                 basis=_basis(driver, run, former),
                 origins=partial(_origins, driver, run.hour) if run.hour else None,
+                spark=None if large is None else SparkChecks(large, lambda: driver.spark(log)),
             ),
         )
         report = lake.reports / result.page
@@ -73,7 +75,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
                 "check",
                 layer,
                 table.table,
-                engine="duckdb",
+                engine="spark" if table.is_by_spark else "duckdb",
                 status=table.status,
                 seconds=table.seconds,
                 started_at=result.started_at,
@@ -95,6 +97,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": summary, "report": str(report), "startup_seconds": result.startup_seconds}
+        if not_by_spark := [f"{table}: {found.meaning}" for table, found in result.not_by_spark]:
+            event.details["not_by_spark"] = not_by_spark
         if restated := read_restatement(lake):
             event.details |= restated.details()
         if red is not None:
