@@ -5,6 +5,7 @@ database. Spark reads the tables at the versions, and with the columns, that the
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from medallion.checks.by_change import with_query
 from medallion.checks.context import tables_in_query
 from medallion.checks.result import EXAMPLES, Verdict
 from medallion.checks.scope_proof import why_unproven
+from medallion.checks.spark_sql import NotBySpark, share_query, to_spark
 from medallion.errors import one_line
 from medallion.expect.scopes import Counted, Share
 from medallion.expect.vocabulary import Expectation
@@ -24,12 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COUNTS = "__counts"  # the end of the name of a table of what Spark counted
-
-# Functions that mean the same in DuckDB and Spark. Others may not: AVG and / of decimals are DOUBLE in DuckDB alone.
-_SAME_MEANING = (
-    *("Abs", "And", "Case", "Coalesce", "Count", "CountIf", "Exists", "If", "Length", "Lower", "Max", "Min", "Nullif"),
-    *("Or", "RowNumber", "Sum", "Upper"),
-)
 
 
 class Asked(NamedTuple):
@@ -68,10 +64,6 @@ class Counts:
     records: int | None = None
 
 
-class NotBySpark(Exception):
-    """Why DuckDB judges an expectation instead of Spark."""
-
-
 class SparkCounter:
     """Counts what fails in the tables of one check. start: returns the session, and starts it when first called."""
 
@@ -91,15 +83,16 @@ class SparkCounter:
         return [next(by_condition) if each in conditions else self._count_query(table, each) for each in asked]
 
     def describe_failure(self, table: str, failed: Asked, counts: Counts) -> Verdict:
-        """Return the verdict on an expectation that failed: how many rows, and a few of them."""
+        """Return the verdict on an expectation that failed: how many rows, and a few of them as a hint for readers."""
         condition = failed.expectation.condition
         if condition is not None:
             percent = counts.failed / counts.checked * 100 if counts.checked else None
             rows = self._examples(f"SELECT * FROM {quoted(table)} WHERE NOT ({condition})", [table])
             return Verdict(False, counts.failed, percent, rows)
-        query, names = _translated(failed), _tables_of(table, failed)
+        query, names = _translate(failed), _tables_of(table, failed)
         if failed.is_counted:  # by its rows so far, not by the groups that its query returns
-            counts = self._count_rows(query, names, failed.expectation)
+            with suppress(Exception):
+                counts = self._count_rows(query, names, failed.expectation)
         return Verdict(False, counts.failed, rows=self._examples(query, names), records=counts.records)
 
     def _require_started(self) -> None:
@@ -135,8 +128,8 @@ class SparkCounter:
         scope, names = asked.expectation.by_change, _tables_of(table, asked)
         try:
             if asked.is_counted and isinstance(scope, Share):
-                return Counts(*self._first(_share_query(table, scope), names))
-            return self._count_rows(_translated(asked), names, asked.expectation)
+                return Counts(*self._first(share_query(table, scope), names))
+            return self._count_rows(_translate(asked), names, asked.expectation)
         except NotBySpark as error:
             return error
         except PySparkException as error:
@@ -150,13 +143,10 @@ class SparkCounter:
         return Counts(failed, records=of_groups[0] if of_groups and failed else None)
 
     def _examples(self, query: str, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Return a few of the rows that a query returns, as a hint for readers; none if it fails."""
-        from pyspark.errors import PySparkException
-
-        try:
+        """Return a few of the rows that a query returns; none if it fails."""
+        with suppress(Exception):
             return list(self._run(f"SELECT * FROM ({query}) AS listed LIMIT {EXAMPLES}", names).toArrow().to_pylist())
-        except PySparkException:
-            return []
+        return []
 
     def _first(self, query: str, names: Iterable[str]) -> Sequence[Any]:
         return tuple(self._run(query, names).collect()[0])
@@ -196,39 +186,7 @@ def _tables_of(table: str, asked: Asked) -> list[str]:
     return [table, *sorted(tables_in_query(asked.expectation) - {table})]
 
 
-def _share_query(table: str, scope: Share) -> str:
-    """The query for the rows whose value is missing in the other table, and for all rows with a value."""
-    key, column = quoted(scope.key), quoted(scope.column)
-    return (
-        f"SELECT COUNT_IF(known.value IS NULL), COUNT(*) FROM {quoted(table)} AS checked"
-        f" LEFT JOIN (SELECT DISTINCT {key} AS value FROM {quoted(scope.table)}) AS known"
-        f" ON known.value = checked.{column} WHERE checked.{column} IS NOT NULL"
-    )
-
-
-def _translated(asked: Asked) -> str:
-    """Return the query of an expectation in Spark SQL, with doubled braces.
-
-    Raises NotBySpark if it uses anything that is not known to mean the same in both.
-    """
-    import sqlglot
-    from sqlglot import exp
-
+def _translate(asked: Asked) -> str:
     if asked.query is None:
         raise NotBySpark(f"{asked.expectation.kind} has no SQL")
-    same = tuple(getattr(exp, name) for name in _SAME_MEANING)
-    try:
-        tree = sqlglot.parse_one(asked.query, dialect="duckdb")
-        for node in tree.find_all(exp.Func, exp.Div, exp.IntDiv, exp.Bracket):
-            is_literal = isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)  # DATE '2025-11-30'
-            if not isinstance(node, same) and not is_literal:
-                raise NotBySpark(f"{one_line(node.sql('duckdb'), 80)} may mean something else in Spark")
-        for window in tree.find_all(exp.Window):
-            if isinstance(window.this, exp.RowNumber) and window.args.get("order") is None:
-                window.set(
-                    "order", exp.Order(expressions=[exp.Ordered(this=exp.Null())])
-                )  # Spark numbers no rows without
-        text = tree.sql("spark", unsupported_level=sqlglot.ErrorLevel.RAISE)
-    except sqlglot.errors.SqlglotError as error:
-        raise NotBySpark(one_line(error)) from None
-    return text.replace("{", "{{").replace("}", "}}")
+    return to_spark(asked.query)

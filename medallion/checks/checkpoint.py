@@ -17,7 +17,7 @@ from medallion.checks.by_change import (
     Look,
     expectation_digest,
 )
-from medallion.checks.by_spark import COUNTS, Asked, Counts, NotBySpark, SparkCounter, by_counts
+from medallion.checks.by_spark import COUNTS, Asked, Counts, SparkCounter, by_counts
 from medallion.checks.context import CheckContext, SparkChecks, placeholders, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.findings import Finding, describe
@@ -33,6 +33,7 @@ from medallion.checks.result import (
     slug,
 )
 from medallion.checks.scope_proof import QUERY
+from medallion.checks.spark_sql import NotBySpark
 from medallion.checks.together import failed_rows_query, join_expectations
 from medallion.errors import one_line
 from medallion.expect.scopes import RowCount
@@ -211,8 +212,11 @@ class _Judge:
         judged = judgement.declared
         if judgement.query is not None:
             judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
-        is_large = not self._large.isdisjoint({table, *tables_in_query(judged)})
-        way = BY_SPARK if is_large and not isinstance(judged.by_change, RowCount) else WHOLE  # the log counts rows
+        is_large = not self._large.isdisjoint({table, *tables_in_query(judgement.declared)})
+        reads_rows = not isinstance(
+            judged.by_change, RowCount
+        )  # their number is in Delta's log and in Parquet's footers
+        way = BY_SPARK if is_large and reads_rows and judgement.note is None else WHOLE
         return Look(way, table, judged, Proof(self._at.isoformat()), is_final=True)
 
     def _count_by_spark(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
