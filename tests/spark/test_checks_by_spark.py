@@ -25,6 +25,7 @@ from medallion.ops.check_records import CheckedTable
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
+from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.duckdb_views import TableAt
 
 LEAST_FAILED = 0.6  # of all expectations of the shop, on damaged rows
@@ -292,3 +293,32 @@ def test_the_setting_decides_which_tables_of_the_pipeline_spark_checks(
         engines[size] = {event.engine for event in events if event.table_name}
 
     assert engines == {"off": {"duckdb"}, "64g": {"duckdb"}, "1k": {"spark"}}
+
+
+def test_a_share_at_the_tolerance_passes_or_fails_alike(lake: Lake, spark: Any) -> None:
+    """2 of 5 tiers are unknown, 1 of 5 payments is negative, in doubles and in whole numbers."""
+    shares = (0.1, 19.999999999999996, 20, 20.000000000000004, 33.3, 39.99999999999999, 40, 40.1, 100)
+    expected = [at_least("paid", 0, allowed_percent=share) for share in shares]
+    expected += [refers_to("tier", "tiers", allowed_percent=share) for share in shares]
+    expected += [not_null("id", allowed_percent=share) for share in (33.33333333333333, 33.333333333333336, 33.4)]
+
+    by_duckdb, by_spark = lake.check(*expected), lake.check(*expected, spark=SparkChecks(0, lambda: spark))
+
+    assert facts(by_spark) == facts(by_duckdb) and proofs(by_spark) == proofs(by_duckdb)
+    assert {line.success for line in lines(by_spark)} == {True, False}
+
+
+def test_spark_reads_the_version_and_the_columns_that_duckdb_reads(lake: Lake, spark: Any) -> None:
+    path = str(lake.root / "shop")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id IS NULL")
+    assert deleted_positions(DeltaTable(path))
+    expected = not_null("id"), unique("id"), at_least("paid", 0), no_rows("SELECT * FROM {batch} WHERE paid > 6", "few")
+
+    for version in (0, 2):
+        lake.tables["shop"] = TableAt(lake.root / "shop", version, ("paid", "id"))
+        by_duckdb, by_spark = lake.check(*expected), lake.check(*expected, spark=SparkChecks(0, lambda: spark))
+        assert facts(by_spark) == facts(by_duckdb)
+        null_ids = next(lines(by_spark))
+        assert (null_ids.success, null_ids.unexpected_count) == ((False, 2) if version == 0 else (True, None))
+        assert all({*example} <= {"paid", "id", "copies"} for line in lines(by_spark) for example in line.examples)
