@@ -53,15 +53,15 @@ def derived(tables: Registry) -> Derivations:
     return derive(tables.tables, partial(analyse_here, settings))
 
 
-def _methods(found: Derivations) -> Iterator[dict[str, str]]:
+def _methods(derivations: Derivations) -> Iterator[dict[str, str]]:
     """By query: its method, why it is that one, and in short what stands in the way of every other one."""
-    for name in sorted({*found.by_table, *found.errors}):
+    for name in sorted({*derivations.by_table, *derivations.errors}):
         query = name.removeprefix("gold_")
-        if name in found.errors:
-            reason = str(found.errors[name])
+        if name in derivations.errors:
+            reason = str(derivations.errors[name])
             yield {"query": query, "method": "refused", "reason": reason, "why": _in_short(reason)}
             continue
-        derivation, method = found.by_table[name], str(found.nodes[name].refresh_method)
+        derivation, method = derivations.by_table[name], str(derivations.nodes[name].refresh_method)
         if method != FULL:
             yield {"query": query, "method": method, "reason": derivation.reason, "why": ""}
             continue

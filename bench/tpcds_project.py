@@ -86,10 +86,10 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
         first = first.this
     assert isinstance(first, exp.Select)
     if len(first.expressions) == len(outputs):  # it has no star
-        named = zip(first.expressions, outputs, strict=True)
+        pairs = zip(first.expressions, outputs, strict=True)
         first.set(
             "expressions",
-            [item if item.output_name == name else exp.alias_(item.unalias(), name) for item, name in named],
+            [item if item.output_name == name else exp.alias_(item.unalias(), name) for item, name in pairs],
         )
     if tree.args.get("limit") is not None:
         order = tree.args.get("order") or exp.Order(expressions=[])
@@ -104,11 +104,11 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
 
 def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, str]:
     """The type of each output by a name that no other one has and that is one word."""
-    found: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for place, (name, kind, *_) in enumerate(connection.execute(f"DESCRIBE {query.strip().rstrip(';')}").fetchall(), 1):
-        is_own = name.isidentifier() and name.lower() not in map(str.lower, found)
-        found[name if is_own else f"c{place}"] = kind
-    return found
+        is_own = name.isidentifier() and name.lower() not in map(str.lower, outputs)
+        outputs[name if is_own else f"c{place}"] = kind
+    return outputs
 
 
 def _name_tables(tree: Any, tables: set[str]) -> None:
@@ -119,8 +119,8 @@ def _name_tables(tree: Any, tables: set[str]) -> None:
     for scope in traverse_scope(tree):
         for source in scope.tables:
             if source.name in tables and source.name not in scope.cte_sources:
-                named = exp.to_table(f"placeholder_{source.name}_")
-                source.replace(exp.alias_(named, source.alias or source.name, table=True))
+                placeholder = exp.to_table(f"placeholder_{source.name}_")
+                source.replace(exp.alias_(placeholder, source.alias or source.name, table=True))
 
 
 def _with_placeholders(text: str) -> str:

@@ -57,11 +57,11 @@ def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
             (project / f"{strategy}.json").write_text(own_events, encoding="utf-8")
     taken = {strategy: _seconds_by_table(project / f"{strategy}.json") for strategy in STRATEGIES}
     duckdb = _duckdb_seconds(project, scale, hours)
-    found = []
+    measurements = []
     for name in sorted(taken["full"]):
         _require_same_rows(project, name)
         full, changed = taken["full"][name], taken["incremental"][name]
-        found.append(
+        measurements.append(
             {
                 "query": name.removeprefix("gold_"),
                 "method": max(changed, key=lambda row: row["seconds"])["details"]["method"],
@@ -71,17 +71,17 @@ def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
                 "duckdb_seconds": duckdb[name],
             }
         )
-    return found
+    return measurements
 
 
 def _seconds_by_table(file: Path) -> dict[str, list[dict[str, Any]]]:
     """The refreshes of each query in the measured hours, by table."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    refreshes: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(json.loads(file.read_text(encoding="utf-8")), key=lambda row: str(row["hour"])):
         name = row["table_name"] or ""
         if row["event_type"] == "refresh" and name.startswith("gold_") and row["hour"] != f"{FIRST:%Y-%m-%dT%H}":
-            found.setdefault(name, []).append(row)
-    return found
+            refreshes.setdefault(name, []).append(row)
+    return refreshes
 
 
 def _require_same_rows(project: Path, name: str) -> None:
@@ -104,15 +104,15 @@ def _duckdb_seconds(project: Path, scale: float, hours: int) -> dict[str, float]
         data = import_module("tpch_source.data")
     finally:
         sys.path.pop(0)
-    found = {}
+    seconds = {}
     with data.tpch(scale) as connection:
         for number in range(1, hours + 1):
             data.change_hour(connection, number)
         for number, query in connection.execute("FROM tpch_queries()").fetchall():
             start = time.perf_counter()
             connection.execute(query).fetchall()
-            found[f"gold_q{number:02}"] = round(time.perf_counter() - start, 3)
-    return found
+            seconds[f"gold_q{number:02}"] = round(time.perf_counter() - start, 3)
+    return seconds
 
 
 @contextmanager

@@ -190,12 +190,12 @@ def listed_hours(settings: Settings) -> list[str]:
 
 def wait_for_runs(airflow: LocalAirflow) -> None:
     """Wait until no run of the DAG is on its way: one of a demo that was cut short publishes its hour all the same."""
-    told: set[str] = set()
+    reported_ids: set[str] = set()
     while runs := airflow.api.call("GET", f"{RUNS}?state=running&state=queued")["dag_runs"]:
         airflow.require_running()
         for run in runs:
-            if run["dag_run_id"] not in told:
-                told.add(run["dag_run_id"])
+            if run["dag_run_id"] not in reported_ids:
+                reported_ids.add(run["dag_run_id"])
                 say(f"waiting for run {run['dag_run_id']}, which is still on its way")
         time.sleep(1)
 

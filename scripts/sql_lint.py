@@ -25,9 +25,9 @@ def findings(linter: Linter, table: Table) -> Iterator[str]:
     lines = table.module.read_text(encoding="utf-8").split("\n")
     start = next((number for number, line in enumerate(lines, 1) if first[:30] in line), 1)
     sql = _PLACEHOLDER.sub(r"\1", table.query.strip()).replace("{{", "{").replace("}}", "}")
-    for found in linter.lint_string(f"{sql}\n").get_violations():
+    for violation in linter.lint_string(f"{sql}\n").get_violations():
         place = table.module.relative_to(ROOT)
-        yield f"{place}:{start + found.line_no - 1}: {found.rule_code()} {found.desc()}"
+        yield f"{place}:{start + violation.line_no - 1}: {violation.rule_code()} {violation.desc()}"
 
 
 def main() -> int:
