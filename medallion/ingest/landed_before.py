@@ -22,12 +22,12 @@ def landed_before(lake: Lake, feed: Feed, hour: str, parts: Sequence[Part]) -> l
     for part in parts:
         if part.stream is not None and part.first_offset is not None:
             begins[part.stream] = min(part.first_offset, begins.get(part.stream, part.first_offset))
-    found: list[LandedParts] = []
+    earlier_files: list[LandedParts] = []
     for manifest in islice(manifests_before(lake, hour, feed.topic), _HOURS) if begins else ():
         former, place = Parts(manifest.files[feed.topic].parts), landed_file(lake, feed.topic, manifest.hour)
         if any(_goes_on_past(part, begins) for part in former) and place.is_file():
-            found.append((place, former))
-    return found[::-1]
+            earlier_files.append((place, former))
+    return earlier_files[::-1]
 
 
 def _goes_on_past(part: Part, begins: dict[tuple[str, int], int]) -> bool:

@@ -157,10 +157,12 @@ def _conflict(before: _Records, later: _Records, near: int, about: tuple[Parts, 
     parts, part = about
     place = next(before.begins(later, near), near)
     pairs = zip(before.digests[place:], later.digests, strict=False)
-    differing = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    one, other = (parts.place(lines[at]) for lines, at in ((before.lines, place + differing), (later.lines, differing)))
+    differing = next((index for index, (old, new) in enumerate(pairs) if old != new), 0)
+    old_place, new_place = (
+        parts.place(lines[at]) for lines, at in ((before.lines, place + differing), (later.lines, differing))
+    )
     return MedallionError(
-        f"{one} and {other} hold other records, and by the names of their files both have offset"
+        f"{old_place} and {new_place} hold other records, and by the names of their files both have offset"
         f" {later.offsets[differing]} of partition {part.partition}; nothing of the hour was applied: remove the file"
         " that is wrong at the source, then run the hour again"
     )
