@@ -52,8 +52,8 @@ def _in_content(place: Place, person: Person, columns: Collection[str] | None) -
 
             with pa.CompressedInputStream(pa.PythonFile(stream), "zstd") as unpacked:
                 return _in_text(unpacked, person)
-        if place.name.endswith((".html", ".json")) and (found := _in_document(stream, person, place)):
-            return found
+        if place.name.endswith((".html", ".json")) and (where := _in_document(stream, person, place)):
+            return where
         stream.seek(0)
         is_binary = b"\0" in stream.read(_HEAD)
         stream.seek(0)
@@ -188,8 +188,8 @@ def _in_parquet(place: Place, person: Person, columns: Collection[str] | None) -
         groups = [g for g in range(file.num_row_groups) if wanted is None or _may_hold(file, g, wanted, person)]
         for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=wanted):
             for field, column in zip(batch.schema, batch.columns, strict=True):
-                if (found := _in_column(field.name, column, person)) is not None:
-                    return f"column {found}"
+                if (field_name := _in_column(field.name, column, person)) is not None:
+                    return f"column {field_name}"
     return None
 
 
@@ -221,7 +221,7 @@ def _in_column(name: str, values: "pa.Array", person: Person) -> str | None:
         return _in_column(name, values.dictionary, person)
     if pa.types.is_struct(kind):
         parts = ((kind.field(i).name, values.field(i)) for i in range(kind.num_fields))
-        return next((found for part, own in parts if (found := _in_column(part, own, person))), None)
+        return next((field_name for part, own in parts if (field_name := _in_column(part, own, person))), None)
     if pa.types.is_map(kind):
         return _in_column(name, values.keys, person) or _in_column(name, values.items, person)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -43,15 +43,17 @@ def folder_of_table(place: Place, root: Place, known: dict[Place, Place | None])
     folder = place.parent
     if folder in known:
         return known[folder]
-    found: Place | None = None
+    table_folder: Place | None = None
     if "_delta_log" in folder.parts[len(root.parts) :]:
         while folder.name != "_delta_log":
             folder = folder.parent
-        found = folder.parent
+        table_folder = folder.parent
     elif is_below(folder, root):
-        found = folder if any(True for _ in (folder / "_delta_log").glob("*")) else folder_of_table(folder, root, known)
-    known[place.parent] = found
-    return found
+        table_folder = (
+            folder if any(True for _ in (folder / "_delta_log").glob("*")) else folder_of_table(folder, root, known)
+        )
+    known[place.parent] = table_folder
+    return table_folder
 
 
 def traces(lake: Lake, tables: Registry, person: Person) -> Iterator[Trace]:
