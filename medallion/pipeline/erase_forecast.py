@@ -58,7 +58,7 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     known = parse_subjects(tables, subjects)
     plan = Plan("", "", tuple(known), names_of_subjects(tables), tuple(values))
     person_rows = find_rows(lake, tables, known)
-    plan = plan.with_found(person_rows)
+    plan = plan.with_identifiers(person_rows)
     finds = search(lake, tables, plan)
     ended = _ended(lake, tables, finds, person_rows)
     dropped = releases_naming(lake, ended)
@@ -80,7 +80,7 @@ def require_none_held(lake: Lake, tables: Registry, plan: Plan) -> None:
     if not held:
         return
     person_rows = find_rows(lake, tables, plan.subjects)
-    finds = search(lake, tables, plan.with_found(person_rows))
+    finds = search(lake, tables, plan.with_identifiers(person_rows))
     for number in releases_naming(lake, _ended(lake, tables, finds, person_rows)):
         if number in held:
             name, *_ = held[number]

@@ -50,12 +50,12 @@ class Deliveries:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean source.feeds.{close[0]}?" if close else f"there are {', '.join(known)}"
             raise UsageError(f"{file}: source.feeds.{name[:40]} is no feed: {hint}")
-        for one, other in combinations(feeds, 2):
-            if one.delivery.layout.may_share(one.source_name, other.delivery.layout, other.source_name):
-                paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (one, other)]
+        for first, second in combinations(feeds, 2):
+            if first.delivery.layout.may_share(first.source_name, second.delivery.layout, second.source_name):
+                paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (first, second)]
                 shown = " and ".join(dict.fromkeys(paths))
                 raise UsageError(
-                    f"{file}: {one.topic} and {other.topic} would have the same files, {shown}: give"
+                    f"{file}: {first.topic} and {second.topic} would have the same files, {shown}: give"
                     " each a layout or name that the other cannot have, such as a folder of its own"
                 )
         return filled

@@ -99,9 +99,9 @@ def _free_settings() -> tuple[str, ...]:
     return tuple(name for name in Settings.model_fields if name not in _IN_SECTIONS)
 
 
-def _require_known(file: Path, where: str, found: Iterable[str], known: Iterable[str]) -> None:
+def _require_known(file: Path, where: str, keys: Iterable[str], known: Iterable[str]) -> None:
     known = [*known]
-    for name in found:
+    for name in keys:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {where}{close[0]}?" if close else f"it may have {', '.join(known)}"

@@ -118,14 +118,14 @@ def find_project(start: Path | None = None) -> Project:
     """
     if start is None and (entered := _entered.get(None)) is not None:
         return entered
-    if named := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
-        root = Path(named).expanduser().resolve()
+    if folder := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
+        root = Path(folder).expanduser().resolve()
         if not (root / manifest.NAME).is_file():
-            raise UsageError(f"{PREFIX}{ROOT}={named}: that folder has no {manifest.NAME}")
+            raise UsageError(f"{PREFIX}{ROOT}={folder}: that folder has no {manifest.NAME}")
         return project_at(root)
     here = (start or Path.cwd()).resolve()
-    if found := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
-        return found
+    if project := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
+        return project
     raise UsageError(
         f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, name"
         f" its folder in {PREFIX}{ROOT}, or make one with medallion init DIR"
