@@ -70,10 +70,11 @@ def write_project(root: Path, connection: "duckdb.DuckDBPyConnection") -> None:
 
 
 def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple[str, tuple[str, ...]]:
-    """Return a query of DuckDB's as one of Spark's with placeholders, and the columns that can be its key.
+    """Translate a DuckDB query to Spark SQL with placeholders; return it with the columns that can be its key.
 
-    Each output has a name of its own, and where the first rows are taken, all outputs decide which these are: else two
-    correct answers differ. Rows of which no output can be a key are one, which gets the column ``scope``.
+    Each output gets a name of its own. If the query has a LIMIT, all outputs are added to its ORDER BY, because two
+    correct answers could differ otherwise. A result without a possible key is a single row; it gets the column
+    ``scope`` as its key.
     """
     import sqlglot
     from sqlglot import exp
@@ -103,7 +104,7 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
 
 
 def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, str]:
-    """The type of each output by a name that no other one has and that is one word."""
+    """Return the type of each output by its name, or by ``c`` and its position if the name is no unique word."""
     outputs: dict[str, str] = {}
     for place, (name, kind, *_) in enumerate(connection.execute(f"DESCRIBE {query.strip().rstrip(';')}").fetchall(), 1):
         is_own = name.isidentifier() and name.lower() not in map(str.lower, outputs)
@@ -112,7 +113,7 @@ def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, s
 
 
 def _name_tables(tree: Any, tables: set[str]) -> None:
-    """Have each table that is read be a word that becomes its placeholder, with its own name as alias."""
+    """Replace each table that is read by a word that will become its placeholder, with its own name as the alias."""
     from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
 
@@ -132,7 +133,7 @@ def tables_of(connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def _schema(connection: "duckdb.DuckDBPyConnection", table: str) -> dict[str, str]:
-    """Columns and types as TPC-DS has them: numbers that name nothing are INT, which DuckDB has as BIGINT."""
+    """Return columns and types as in TPC-DS: a BIGINT of DuckDB that is no identifier is an INT."""
     described = connection.execute(f"DESCRIBE {table}").fetchall()
     types = {name: {"VARCHAR": "STRING", "INTEGER": "INT"}.get(kind, kind) for name, kind, *_ in described}
     return {name: "INT" if kind == "BIGINT" and not _NAMES.search(name) else kind for name, kind in types.items()}

@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"(?<!{){(\w+)}(?!})")
 
 
 def findings(linter: Linter, table: Table) -> Iterator[str]:
-    """What the rules say of a table's query, each finding as a line."""
+    """Yield a line for each violation of the rules in a table's query."""
     assert table.module is not None
     first = table.query.strip().split("\n", 1)[0]
     lines = table.module.read_text(encoding="utf-8").split("\n")
@@ -31,7 +31,7 @@ def findings(linter: Linter, table: Table) -> Iterator[str]:
 
 
 def main() -> int:
-    """Lint all projects of the repository, or those in the given folders; exit with 1 where anything is found."""
+    """Lint all projects of the repository, or those in the given folders; exit with 1 if there are violations."""
     linter = Linter(FluffConfig.from_root())
     count = 0
     for root in map(Path, sys.argv[1:] or PROJECTS):

@@ -64,9 +64,9 @@ def _with_personal(tables: "Registry", explanation: "Explanation") -> "Explanati
     from medallion.inspect.personal_columns import personal_columns
 
     personal = {
-        column.column: sorted(f"{origin.table}.{origin.column}" for origin in origins)
-        for column, origins in personal_columns(tables).items()
-        if column.table == explanation.table.name
+        personal_column.column: sorted(f"{origin.table}.{origin.column}" for origin in origins)
+        for personal_column, origins in personal_columns(tables).items()
+        if personal_column.table == explanation.table.name
     }
     return replace(explanation, personal=dict(sorted(personal.items())))
 

@@ -223,7 +223,7 @@ class LineCleaner:
         remainder = self._clean_value(record)
         if remainder is _DROPPED:
             return None
-        if not self._changed:  # a needle in a line that names somebody else is the erased person's nevertheless
+        if not self._changed:  # a needle identifies the erased person even in a line that names somebody else
             return None if self._has_needle(raw) else raw
         text = _AS_NUMBER.sub(r"\1", json.dumps(remainder, ensure_ascii=False))
         cleaned = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Find landed files of hours before whose records the parts of an hour may repeat."""
+"""Find landed files of earlier hours whose records the parts of an hour may repeat."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,9 +13,9 @@ _HOURS = 2  # of the feed: what a sink delivers again after a restart, it delive
 
 
 def landed_before(lake: Lake, feed: Feed, hour: str, parts: Sequence[Part]) -> list[LandedParts]:
-    """Return what landed for the last hours of ``feed`` before ``hour`` and may have records of ``parts``.
+    """Return the files that landed for the last hours of ``feed`` before ``hour`` and may contain records of ``parts``.
 
-    A restarted sink that tells hours by its clock delivers records again in the folder of another hour. A file
+    A restarted sink that assigns hours by its clock delivers records again in the folder of another hour. A file
     is compared if a part begins before its end, and only while it is in the landing folder.
     """
     begins: dict[tuple[str, int], int] = {}

@@ -40,7 +40,7 @@ class Listing:
         return {name: self.files[name] for name in [*names, *self.refused.get(hour, {})]}
 
     def require_hour(self, hour: str) -> None:
-        """Raise HourNotAvailable, with the hours that there are, if the source has no change file of ``hour``."""
+        """Raise HourNotAvailable, with the available hours, if the source has no change file of ``hour``."""
         if not self.hours.get(hour) and hour not in self.refused:
             have = [other for other in self.hours if self.hours[other]]
             span = (

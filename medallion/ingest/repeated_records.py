@@ -87,7 +87,7 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
     them may still repeat records of the other, because records that a sink left out have offsets too. This is checked
     only if ``identifies`` accepts its first record, since other records may be equal by chance.
 
-    The parts of hours before are compared only in this second way: if hours are told by times in records, the offsets
+    Parts of earlier hours are compared only in this second way: if the times in records decide the hour, the offsets
     of an hour are not a range of their own.
 
     Args:

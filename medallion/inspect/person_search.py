@@ -26,7 +26,7 @@ _COMPOSITE = r"[\s\"'`\\<>,;:=?&|/(){}\[\]]"  # occurs in texts that may contain
 _BATCH_ROWS = 65_536
 
 
-def where_found(place: Place, person: Person, columns: Collection[str] | None = None) -> str | None:
+def find_person(place: Place, person: Person, columns: Collection[str] | None = None) -> str | None:
     """Say where in a file a person is found first; None if the file does not contain the person.
 
     columns: the columns of a Parquet file to search, if no others can contain persons; all by default.
@@ -117,7 +117,7 @@ def _in_result(value: Any, person: Person) -> bool:
     if not isinstance(value, dict):
         return False
     if any(str(name).casefold() in person.names for name in _columns_below(value, 3)):
-        return any(str(leaf) in person.subjects for leaf in _listed(value))
+        return any(str(leaf) in person.subjects for leaf in _scalars_in(value))
     return any(_in_result(item, person) for item in value.values())
 
 
@@ -129,14 +129,14 @@ def _columns_below(value: dict[str, Any], depth: int) -> Iterator[Any]:
             yield from _columns_below(item, depth - 1)
 
 
-def _listed(value: Any, *, in_list: bool = False) -> Iterator[Any]:
+def _scalars_in(value: Any, *, in_list: bool = False) -> Iterator[Any]:
     """Yield every scalar in a list, at any depth; of objects in a list, only what is under the key ``value``."""
     if isinstance(value, list):
         for item in value:
-            yield from _listed(item, in_list=True)
+            yield from _scalars_in(item, in_list=True)
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from _listed(item, in_list=in_list and name == "value")
+            yield from _scalars_in(item, in_list=in_list and name == "value")
     elif in_list:
         yield value
 

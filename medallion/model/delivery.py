@@ -180,7 +180,7 @@ def _regex(text: str, names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Completeness:
-    """When all files of an hour that has ended are there.
+    """The rule for when an hour that has ended has all its files.
 
     rule: ``ended``: immediately; ``settled``: when no file was modified for ``seconds``; ``marker``: when the file
     ``marker`` exists; ``next hour``: when a file of a later hour of the same feed exists or, with ``seconds``, when the

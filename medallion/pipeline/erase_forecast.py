@@ -9,7 +9,7 @@ from medallion.errors import UsageError
 from medallion.ingest.erase_rows import PersonRows, find_rows
 from medallion.ingest.erased_subjects import parse_subjects
 from medallion.inspect.person import Person
-from medallion.inspect.person_search import every_file, where_found
+from medallion.inspect.person_search import every_file, find_person
 from medallion.inspect.personal_columns import subject_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.model.registry import Registry
@@ -122,4 +122,4 @@ def _at_source(source: str, person: Person) -> list[str]:
     if in_bucket(source):
         return [f"{source}: a bucket, which is not looked through"]
     places: list[Place] = [*every_file(Path(source))] if Path(source).is_dir() else []
-    return [str(place) for place in places if where_found(place, person) is not None]
+    return [str(place) for place in places if find_person(place, person) is not None]
