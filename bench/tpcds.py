@@ -48,20 +48,20 @@ def measure(form: str) -> None:
 
 
 def derived(tables: Registry) -> Derivations:
-    """What is derived for tables that have no methods yet, in the Spark of this process."""
+    """Derive the refresh methods of tables that have none yet, with the Spark session of this process."""
     settings = Settings.from_environment().replace(spark_connect=None)  # Spark Connect shows no plans
     return derive(tables.tables, partial(analyse_here, settings))
 
 
-def _methods(found: Derivations) -> Iterator[dict[str, str]]:
-    """By query: its method, why it is that one, and in short what stands in the way of every other one."""
-    for name in sorted({*found.by_table, *found.errors}):
+def _methods(derivations: Derivations) -> Iterator[dict[str, str]]:
+    """Yield each query with its refresh method and the reason, which is also shortened where nothing is incremental."""
+    for name in sorted({*derivations.by_table, *derivations.errors}):
         query = name.removeprefix("gold_")
-        if name in found.errors:
-            reason = str(found.errors[name])
+        if name in derivations.errors:
+            reason = str(derivations.errors[name])
             yield {"query": query, "method": "refused", "reason": reason, "why": _in_short(reason)}
             continue
-        derivation, method = found.by_table[name], str(found.nodes[name].refresh_method)
+        derivation, method = derivations.by_table[name], str(derivations.nodes[name].refresh_method)
         if method != FULL:
             yield {"query": query, "method": method, "reason": derivation.reason, "why": ""}
             continue
@@ -70,7 +70,7 @@ def _methods(found: Derivations) -> Iterator[dict[str, str]]:
 
 
 def _in_short(reason: str) -> str:
-    """The reason without the names that only this query has."""
+    """Return the start of a reason without the names and numbers that only this query has."""
     return re.sub(r"`[^`]*`|\b[a-z]+_[a-z_0-9]+\b|\bc?\d+\b", "...", reason)[:110]
 
 

@@ -70,10 +70,11 @@ def write_project(root: Path, connection: "duckdb.DuckDBPyConnection") -> None:
 
 
 def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple[str, tuple[str, ...]]:
-    """Return a query of DuckDB's as one of Spark's with placeholders, and the columns that can be its key.
+    """Translate a DuckDB query to Spark SQL with placeholders; return it with the columns that can be its key.
 
-    Each output has a name of its own, and where the first rows are taken, all outputs decide which these are: else two
-    correct answers differ. Rows of which no output can be a key are one, which gets the column ``scope``.
+    Each output gets a name of its own. If the query has a LIMIT, all outputs are added to its ORDER BY, because two
+    correct answers could differ otherwise. A result without a possible key is a single row; it gets the column
+    ``scope`` as its key.
     """
     import sqlglot
     from sqlglot import exp
@@ -86,10 +87,10 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
         first = first.this
     assert isinstance(first, exp.Select)
     if len(first.expressions) == len(outputs):  # it has no star
-        named = zip(first.expressions, outputs, strict=True)
+        pairs = zip(first.expressions, outputs, strict=True)
         first.set(
             "expressions",
-            [item if item.output_name == name else exp.alias_(item.unalias(), name) for item, name in named],
+            [item if item.output_name == name else exp.alias_(item.unalias(), name) for item, name in pairs],
         )
     if tree.args.get("limit") is not None:
         order = tree.args.get("order") or exp.Order(expressions=[])
@@ -103,24 +104,24 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
 
 
 def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, str]:
-    """The type of each output by a name that no other one has and that is one word."""
-    found: dict[str, str] = {}
+    """Return the type of each output by its name, or by ``c`` and its position if the name is no unique word."""
+    outputs: dict[str, str] = {}
     for place, (name, kind, *_) in enumerate(connection.execute(f"DESCRIBE {query.strip().rstrip(';')}").fetchall(), 1):
-        is_own = name.isidentifier() and name.lower() not in map(str.lower, found)
-        found[name if is_own else f"c{place}"] = kind
-    return found
+        is_own = name.isidentifier() and name.lower() not in map(str.lower, outputs)
+        outputs[name if is_own else f"c{place}"] = kind
+    return outputs
 
 
 def _name_tables(tree: Any, tables: set[str]) -> None:
-    """Have each table that is read be a word that becomes its placeholder, with its own name as alias."""
+    """Replace each table that is read by a word that will become its placeholder, with its own name as the alias."""
     from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
 
     for scope in traverse_scope(tree):
         for source in scope.tables:
             if source.name in tables and source.name not in scope.cte_sources:
-                named = exp.to_table(f"placeholder_{source.name}_")
-                source.replace(exp.alias_(named, source.alias or source.name, table=True))
+                placeholder = exp.to_table(f"placeholder_{source.name}_")
+                source.replace(exp.alias_(placeholder, source.alias or source.name, table=True))
 
 
 def _with_placeholders(text: str) -> str:
@@ -132,7 +133,7 @@ def tables_of(connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def _schema(connection: "duckdb.DuckDBPyConnection", table: str) -> dict[str, str]:
-    """Columns and types as TPC-DS has them: numbers that name nothing are INT, which DuckDB has as BIGINT."""
+    """Return columns and types as in TPC-DS: a BIGINT of DuckDB that is no identifier is an INT."""
     described = connection.execute(f"DESCRIBE {table}").fetchall()
     types = {name: {"VARCHAR": "STRING", "INTEGER": "INT"}.get(kind, kind) for name, kind, *_ in described}
     return {name: "INT" if kind == "BIGINT" and not _NAMES.search(name) else kind for name, kind in types.items()}

@@ -1,4 +1,4 @@
-"""TPC-H by the hour: each query refreshed in full and by what changed, on one warm Spark, and answered by DuckDB.
+"""TPC-H by the hour: each query refreshed in full and incrementally, on one warm Spark, and answered by DuckDB.
 
 ``python -m bench.tpch --scale 0.1 --hours 4`` in the root of the repository. Both lakes have the same hours; the first
 one of each is not measured, as it builds state. After the last hour the two have the same rows, or the run fails.
@@ -44,7 +44,7 @@ def tpch(scale: float, hours: int, form: str) -> None:
 
 
 def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
-    """One row per query: method, rows, and median seconds of the measured hours."""
+    """Return a row per query: method, rows, and median seconds of the measured hours."""
     _run(project, {}, "source", "generate", "source", "--scale", str(scale), "--hours", str(hours))
     with _warm_spark(project) as attached:
         for strategy in STRATEGIES:
@@ -57,11 +57,11 @@ def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
             (project / f"{strategy}.json").write_text(own_events, encoding="utf-8")
     taken = {strategy: _seconds_by_table(project / f"{strategy}.json") for strategy in STRATEGIES}
     duckdb = _duckdb_seconds(project, scale, hours)
-    found = []
+    measurements = []
     for name in sorted(taken["full"]):
         _require_same_rows(project, name)
         full, changed = taken["full"][name], taken["incremental"][name]
-        found.append(
+        measurements.append(
             {
                 "query": name.removeprefix("gold_"),
                 "method": max(changed, key=lambda row: row["seconds"])["details"]["method"],
@@ -71,21 +71,21 @@ def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
                 "duckdb_seconds": duckdb[name],
             }
         )
-    return found
+    return measurements
 
 
 def _seconds_by_table(file: Path) -> dict[str, list[dict[str, Any]]]:
-    """The refreshes of each query in the measured hours, by table."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Return the refresh events of each query in the measured hours, by table."""
+    refreshes: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(json.loads(file.read_text(encoding="utf-8")), key=lambda row: str(row["hour"])):
         name = row["table_name"] or ""
         if row["event_type"] == "refresh" and name.startswith("gold_") and row["hour"] != f"{FIRST:%Y-%m-%dT%H}":
-            found.setdefault(name, []).append(row)
-    return found
+            refreshes.setdefault(name, []).append(row)
+    return refreshes
 
 
 def _require_same_rows(project: Path, name: str) -> None:
-    """Raise MedallionError where the two lakes differ in a table."""
+    """Raise MedallionError if the two lakes have different rows in a table."""
     from deltalake import DeltaTable
 
     layer, _, table = name.partition("_")
@@ -98,21 +98,21 @@ def _require_same_rows(project: Path, name: str) -> None:
 
 
 def _duckdb_seconds(project: Path, scale: float, hours: int) -> dict[str, float]:
-    """What DuckDB takes for each of its own queries, in memory, after the last hour."""
+    """Return the seconds that DuckDB takes for each query, in memory, after the last hour."""
     sys.path.insert(0, str(project))
     try:
         data = import_module("tpch_source.data")
     finally:
         sys.path.pop(0)
-    found = {}
+    seconds = {}
     with data.tpch(scale) as connection:
         for number in range(1, hours + 1):
             data.change_hour(connection, number)
         for number, query in connection.execute("FROM tpch_queries()").fetchall():
             start = time.perf_counter()
             connection.execute(query).fetchall()
-            found[f"gold_q{number:02}"] = round(time.perf_counter() - start, 3)
-    return found
+            seconds[f"gold_q{number:02}"] = round(time.perf_counter() - start, 3)
+    return seconds
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _environment(own: dict[str, str]) -> dict[str, str]:
 
 
 def _run(project: Path, own: dict[str, str], *words: str) -> str:
-    """Run a command of the project; return what it printed. Raises MedallionError with what it said."""
+    """Run a command of the project; return its output. Raises MedallionError, with its output, if it fails."""
     done = subprocess.run([*_MEDALLION, *words], cwd=project, env=_environment(own), capture_output=True, text=True)
     if done.returncode:
         raise MedallionError(f"medallion {' '.join(words)}: {done.stdout[-1000:]}{done.stderr[-1000:]}")

@@ -59,7 +59,7 @@ def main() -> None:
     wait_for_runs(airflow)
     hours = next_hours(settings, lake)
     if not hours:
-        longer = f"medallion source generate {quote(settings.source)} --hours {len(listed_hours(settings)) + 24}"
+        longer = f"medallion source generate {quote(settings.source)} --hours {len(source_hours(settings)) + 24}"
         say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
     # The scheduler would fail a run to say so, and the first run that a newcomer sees would be red.
@@ -81,7 +81,7 @@ def show_failed_check() -> None:
         raise MedallionError(f"{unpublished.red.headline} already: make demo-heal, then come back")
     if unpublished is not None:
         raise MedallionError(f"hour {applied} is not published: trigger hourly_refresh without an hour, then come back")
-    hour = next((hour for hour in listed_hours(settings) if hour > (applied or "")), None)
+    hour = next((hour for hour in source_hours(settings) if hour > (applied or "")), None)
     if hour is None:
         raise MedallionError("the source has no further hour: run make demo, and do what it says")
     run_id = run_id_of(hour)
@@ -117,7 +117,7 @@ def recover() -> None:
     if first is None:
         say("no hour is red: nothing to heal")
         return
-    for hour in listed_hours(settings):
+    for hour in source_hours(settings):
         if hour >= first and (removed := mend_hour(Path(settings.source), hour)):
             say(f"{removed:,} deletions of hour {hour} are taken back at the source")
     asked = {"hour": first, "confirmation": first, "action": "restate", "strategy": "full"}
@@ -127,14 +127,14 @@ def recover() -> None:
 
 
 def _unpublished(lake: Lake) -> tuple[UnpublishedHour | None, str | None]:
-    """The newest hour of Bronze where it is unpublished or red, and that hour in any case."""
+    """Return the newest hour of Bronze with its state if it is unpublished or red, and the hour in any case."""
     tables = tables_of(lake)
     applied = applied_hour(lake, tables)
     return find_unpublished(lake, tables, applied, read_restatement(lake)), applied
 
 
 def first_to_restate(unpublished: UnpublishedHour | None, restated: Restatement | None) -> str | None:
-    """The first hour that is red, or that a restatement which was cut short began with; None without either."""
+    """Return the first red hour, or the first hour of an interrupted restatement; None without either."""
     if unpublished is not None and unpublished.red is not None:
         return unpublished.red.hour
     return restated.hour if restated else None
@@ -154,7 +154,7 @@ def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
 
 @dataclass(frozen=True)
 class Shown:
-    """A run of the demo. run: as Airflow tells of it. is_setup: whether it built state that later runs use."""
+    """A run of the demo. run: as Airflow returns it. is_setup: whether it built state that later runs use."""
 
     name: str
     hour: str
@@ -177,25 +177,25 @@ def refresh_until_steady(airflow: LocalAirflow, lake: Lake, hours: Sequence[str]
 
 
 def next_hours(settings: Settings, lake: Lake) -> list[str]:
-    """The next hours that the source has and the newest release does not."""
+    """Return the hours that the source has after the hour of the newest release."""
     release = releases.latest(lake)
     published = release.hour if release and release.hour else ""
-    return [hour for hour in listed_hours(settings) if hour > published]
+    return [hour for hour in source_hours(settings) if hour > published]
 
 
-def listed_hours(settings: Settings) -> list[str]:
-    """The hours that the source has, in order."""
+def source_hours(settings: Settings) -> list[str]:
+    """Return the hours that the source has, in order."""
     return list(change_files(open_source(settings), find_project().registry().feeds).hours)
 
 
 def wait_for_runs(airflow: LocalAirflow) -> None:
-    """Wait until no run of the DAG is on its way: one of a demo that was cut short publishes its hour all the same."""
-    told: set[str] = set()
+    """Wait until no run of the DAG is queued or running: a run of an interrupted demo still publishes its hour."""
+    reported_ids: set[str] = set()
     while runs := airflow.api.call("GET", f"{RUNS}?state=running&state=queued")["dag_runs"]:
         airflow.require_running()
         for run in runs:
-            if run["dag_run_id"] not in told:
-                told.add(run["dag_run_id"])
+            if run["dag_run_id"] not in reported_ids:
+                reported_ids.add(run["dag_run_id"])
                 say(f"waiting for run {run['dag_run_id']}, which is still on its way")
         time.sleep(1)
 
@@ -206,7 +206,7 @@ def run_id_of(hour: str) -> str:
 
 
 def refresh(airflow: LocalAirflow, conf: dict[str, str], run_id: str) -> dict[str, Any]:
-    """Trigger a run with these params and tell of its tasks as they end. Raises MedallionError if one fails."""
+    """Trigger a run with these params and report its tasks as they end. Raises MedallionError if one fails."""
     airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
     reported: set[tuple[str, int, str]] = set()
     while True:
@@ -227,7 +227,7 @@ def refresh(airflow: LocalAirflow, conf: dict[str, str], run_id: str) -> dict[st
 
 
 def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -> str:
-    """Which task of the run failed, and the end of its log."""
+    """Return which task of the run failed, and the end of its log."""
     task = next(task for task in tasks if task["state"] == "failed")
     path = f"{RUNS}/{run_id}/taskInstances/{task['task_id']}/logs/{task['try_number']}?full_content=true"
     lines = []
@@ -239,7 +239,7 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
 
 
 def print_comparison(lake: Lake, runs: Sequence[Shown], currency: str) -> None:
-    """Print where the seconds of each run went, from the event log; the rest is Airflow's and of starting processes."""
+    """Print the seconds of each step by run, from the event log; the rest is Airflow and the start of processes."""
     seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(runs))
     for column, shown in enumerate(runs):
         for row in event_log.read(lake, run_id=shown.run["dag_run_id"]):

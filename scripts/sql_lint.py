@@ -19,19 +19,19 @@ _PLACEHOLDER = re.compile(r"(?<!{){(\w+)}(?!})")
 
 
 def findings(linter: Linter, table: Table) -> Iterator[str]:
-    """What the rules say of a table's query, each finding as a line."""
+    """Yield a line for each violation of the rules in a table's query."""
     assert table.module is not None
     first = table.query.strip().split("\n", 1)[0]
     lines = table.module.read_text(encoding="utf-8").split("\n")
     start = next((number for number, line in enumerate(lines, 1) if first[:30] in line), 1)
     sql = _PLACEHOLDER.sub(r"\1", table.query.strip()).replace("{{", "{").replace("}}", "}")
-    for found in linter.lint_string(f"{sql}\n").get_violations():
+    for violation in linter.lint_string(f"{sql}\n").get_violations():
         place = table.module.relative_to(ROOT)
-        yield f"{place}:{start + found.line_no - 1}: {found.rule_code()} {found.desc()}"
+        yield f"{place}:{start + violation.line_no - 1}: {violation.rule_code()} {violation.desc()}"
 
 
 def main() -> int:
-    """Lint all projects of the repository, or those in the given folders; exit with 1 where anything is found."""
+    """Lint all projects of the repository, or those in the given folders; exit with 1 if there are violations."""
     linter = Linter(FluffConfig.from_root())
     count = 0
     for root in map(Path, sys.argv[1:] or PROJECTS):

@@ -45,7 +45,7 @@ def name_in_airflow(project: Project, name: str) -> str:
     paths = [bundle.get("kwargs", {}).get("path") for bundle in bundles]
     folder = paths[0] if len(paths) == 1 and paths[0] else conf.get("core", "dags_folder", fallback="")
     root, folder = project.root.resolve(), Path(folder).resolve()
-    named = os.environ.get("MEDALLION_PROJECT", "").strip()
-    is_named = bool(named) and Path(named).expanduser().resolve() == root
+    project_path = os.environ.get("MEDALLION_PROJECT", "").strip()
+    is_named = bool(project_path) and Path(project_path).expanduser().resolve() == root
     is_alone = len(bundles) <= 1 and (root in (folder, *folder.parents) or is_named)
     return name if is_alone else f"{project.name}_{name}"

@@ -25,14 +25,14 @@ def projects_in_airflow() -> list[Project]:
     with create_session() as session:
         ours = select(DagModel.fileloc).join(DagTag, DagTag.dag_id == DagModel.dag_id)
         files = {*session.scalars(ours.where(DagTag.name == TAG, DagModel.is_stale.is_(False)))}
-    found: dict[Path, Project] = {}
+    projects: dict[Path, Project] = {}
     for folder in sorted({Path(os.path.abspath(file)).parent for file in files if file}):
         try:
             if project := project_above(folder):
-                found[project.root] = project
+                projects[project.root] = project
         except MedallionError as error:  # the other projects are still shown
             logging.getLogger(__name__).warning("a project is not shown: %s", error)
-    return sorted(found.values(), key=lambda project: project.name) or [find_project()]
+    return sorted(projects.values(), key=lambda project: project.name) or [find_project()]
 
 
 async def enter_project(request: Request) -> None:

@@ -59,10 +59,10 @@ def _rows(compared: "Sequence[ComparedHour]") -> Iterator[Sequence[Any]]:
             yield (of.hour, strategy, *(round(s, 2) for s in seconds), run.tables[0], ", ".join(filter(None, notes)))
 
 
-def _sentences(found: "Saving") -> Iterator[str]:
+def _sentences(savings: "Saving") -> Iterator[str]:
     yield (
-        f"rows were equal after every hour; incremental took {found.seconds:.0%} of the time of full above the first"
-        f" layer, and {found.cpu:.0%} of its CPU for the whole hour (medians of {counted(found.hours, 'hour')})"
+        f"rows were equal after every hour; incremental took {savings.seconds:.0%} of the time of full above the first"
+        f" layer, and {savings.cpu:.0%} of its CPU for the whole hour (medians of {counted(savings.hours, 'hour')})"
     )
-    full, incremental = (found.cpu_hours[strategy] * MONTH_HOURS for strategy in ("full", "incremental"))
+    full, incremental = (savings.cpu_hours[strategy] * MONTH_HOURS for strategy in ("full", "incremental"))
     yield f"a month of such hours: {full:.2f} core-hours in full, {incremental:.2f} incrementally, on this machine"

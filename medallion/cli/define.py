@@ -63,8 +63,8 @@ def preview(name: str, limit: int, diff: bool, form: str) -> None:
 def _show(preview: "Preview", limit: int, diff: bool, form: str) -> None:
     if not diff:
         with working(f"computing {preview.table.name}"):
-            found = preview.rows(limit)
-        show_rows(found.columns, found.rows, form)
+            preview_rows = preview.rows(limit)
+        show_rows(preview_rows.columns, preview_rows.rows, form)
         return
     with working(f"comparing {preview.table.name} with release {preview.release.release_id}"):
         difference = preview.difference(limit)

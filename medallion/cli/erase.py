@@ -109,12 +109,12 @@ def _verify(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
     tables = current_tables()
     known = parse_subjects(tables, subjects) if subjects else []
     person = Person(frozenset(known), frozenset(names_of_subjects(tables)), Needles.of(values))
-    found = 0
+    count = 0
     for trace in traces(loaded_lake(), tables, person):
-        found += 1
+        count += 1
         click.echo(f"{trace.path}: {trace.where}")
-    if found:
-        raise MedallionError(f"they are found in {found:,} files of {settings().lake}")
+    if count:
+        raise MedallionError(f"they are found in {count:,} files of {settings().lake}")
     click.echo(f"nothing of them is found in {settings().lake}: every file was read")
 
 

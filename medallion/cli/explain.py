@@ -64,9 +64,9 @@ def _with_personal(tables: "Registry", explanation: "Explanation") -> "Explanati
     from medallion.inspect.personal_columns import personal_columns
 
     personal = {
-        found.column: sorted(f"{origin.table}.{origin.column}" for origin in origins)
-        for found, origins in personal_columns(tables).items()
-        if found.table == explanation.table.name
+        personal_column.column: sorted(f"{origin.table}.{origin.column}" for origin in origins)
+        for personal_column, origins in personal_columns(tables).items()
+        if personal_column.table == explanation.table.name
     }
     return replace(explanation, personal=dict(sorted(personal.items())))
 
@@ -94,11 +94,11 @@ def _derived(tables: "Registry", name: str) -> "Explanation":
     from medallion.derive.explain import Explanation
     from medallion.spark.plans import analyse_here
 
-    found = derive(tables.tables, partial(analyse_here, settings().replace(spark_connect=None)))
-    if error := found.errors.get(name):
+    derivations = derive(tables.tables, partial(analyse_here, settings().replace(spark_connect=None)))
+    if error := derivations.errors.get(name):
         raise error
-    derivation, table = found.by_table[name], found.nodes[name]
-    return Explanation(_as_table(table), derivation.reason, derivation.refused, found.nodes, _costs(name))
+    derivation, table = derivations.by_table[name], derivations.nodes[name]
+    return Explanation(_as_table(table), derivation.reason, derivation.refused, derivations.nodes, _costs(name))
 
 
 def _as_table(node: object) -> "Table":

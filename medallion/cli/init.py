@@ -98,10 +98,10 @@ def _write_source(folder: Path, delivery: NewSource) -> None:
         delivery.write_snapshot(folder, feed, pa.Table.from_pylist(rows[feed], schema))
     for later in range(_HOURS):
         start = _FIRST + timedelta(hours=later)
-        made: list[Change] = [(None, row) for row in _trips(1001 + 10 * later, start, 1, every=1)]
+        inserts: list[Change] = [(None, row) for row in _trips(1001 + 10 * later, start, 1, every=1)]
         former = rows["trips"][later]
         corrected = former | {"minutes": former["minutes"] + 5, "updated_at": start + timedelta(minutes=50)}
-        delivery.write_changes(folder, "trips", start, [*made, (former, corrected)])
+        delivery.write_changes(folder, "trips", start, [*inserts, (former, corrected)])
     moved = stations[0] | {"district": "university", "updated_at": _FIRST + timedelta(hours=1, minutes=30)}
     delivery.write_changes(folder, "stations", _FIRST + timedelta(hours=1), [(stations[0], moved)])
 

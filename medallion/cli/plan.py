@@ -87,10 +87,10 @@ def _show_forecast(hour: str | None, form: str) -> None:
     columns = ("table", "lines", "expected", "rows", "seconds", "ran", "rows written", "took", "reason")
     rows = [
         (
-            *(found.table, sum(found.lines.values()), found.method, found.rows, _rounded(found.seconds)),
-            *(found.ran, found.ran_rows, _rounded(found.ran_seconds), found.reason),
+            *(forecast.table, sum(forecast.lines.values()), forecast.method, forecast.rows, _rounded(forecast.seconds)),
+            *(forecast.ran, forecast.ran_rows, _rounded(forecast.ran_seconds), forecast.reason),
         )
-        for found in forecasts
+        for forecast in forecasts
     ]
     right, count = as_expected(forecasts)
     show_rows(columns, rows, form, notes=("reason",), optional=("lines", "took", "rows written"))

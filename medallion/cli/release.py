@@ -36,13 +36,14 @@ def list_releases(form: str) -> None:
     names = ["release", "hour", "published_at", "restores", "held_as", "strategy", "run_id"]
     lake = loaded_lake()
     held, first = held_releases(lake), "snapshot" if form == "table" else None
-    kept = releases.read_all(lake)
+    all_releases = releases.read_all(lake)
     rows = (
-        (r.release_id, r.hour or first, r.published_at, r.restores, _names(held, r), r.strategy, r.run_id) for r in kept
+        (r.release_id, r.hour or first, r.published_at, r.restores, _names(held, r), r.strategy, r.run_id)
+        for r in all_releases
     )
     show_rows(names, rows, form, optional=("run_id", "strategy", "restores", "held_as"))
-    if kept and form == "table":
-        newest = kept[-1]
+    if all_releases and form == "table":
+        newest = all_releases[-1]
         again = "" if newest.restores is None else f", which restores release {newest.restores}"
         click.echo(f"readers see release {newest.release_id} of {hour_or_snapshot(newest.hour)}{again}")
 
@@ -78,8 +79,8 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
     a, b = releases.require_release(lake, old), releases.require_release(lake, new)
     if table is not None:
         with working(f"comparing {table}"):
-            found = diff_rows(lake, a, b, current_tables()[table], limit)
-        show_rows(*found, form)
+            table_diff = diff_rows(lake, a, b, current_tables()[table], limit)
+        show_rows(*table_diff, form)
     else:
         with working(f"comparing release {a.release_id} with {b.release_id}"):
             differences = [*diff(lake, a, b, current_tables())]

@@ -49,21 +49,23 @@ def check(hour: str | None) -> None:
     project = find_project()
     settings = project.settings()
     feeds = project.registry(extras=bool(settings.extras)).feeds
-    found = check_source(open_source(settings), feeds, hour, settings.max_bad_lines)
-    for line in _lines_of(found):
+    report = check_source(open_source(settings), feeds, hour, settings.max_bad_lines)
+    for line in _lines_of(report):
         click.echo(line)
-    if not found.is_fine:
+    if not report.is_fine:
         raise click.exceptions.Exit(1)
 
 
-def _lines_of(found: "SourceCheck") -> Iterator[str]:
+def _lines_of(report: "SourceCheck") -> Iterator[str]:
     """Yield the lines of the report of a source check."""
-    span = counted(len(found.whole), "whole hour") + (f", {found.whole[0]} to {found.whole[-1]}" if found.whole else "")
-    yield f"{found.root}: {span}"
-    yield from (f"  waiting {hour}: {why}" for hour, why in found.waiting.items())
-    yield from (f"  refused {sentence}" for sentence in found.refused)
-    yield from (f"  {sentence}" for sentence in found.ignored)
-    for feed in found.feeds:
+    span = counted(len(report.whole), "whole hour") + (
+        f", {report.whole[0]} to {report.whole[-1]}" if report.whole else ""
+    )
+    yield f"{report.root}: {span}"
+    yield from (f"  waiting {hour}: {why}" for hour, why in report.waiting.items())
+    yield from (f"  refused {sentence}" for sentence in report.refused)
+    yield from (f"  {sentence}" for sentence in report.ignored)
+    for feed in report.feeds:
         yield f"{feed.feed}: {feed.format}, {feed.place}, {counted(feed.hours, 'hour')}"
         if feed.snapshot:
             yield f"  snapshot: {feed.snapshot}"

@@ -134,7 +134,7 @@ class _Pieces:
         names = {item.alias_or_name.lower() for item in query.expressions}
         if is_distinct := bool(query.args.get("distinct") and not query.args.get("group")):
             new.set("distinct", None)
-        new.set("expressions", [columns.named(item) for item in query.expressions])
+        new.set("expressions", [columns.with_former_name(item) for item in query.expressions])
         if having := query.args.get("having"):
             new.set("having", None)
             condition = columns.moved(self._subqueries_kept(having.this))
@@ -180,7 +180,7 @@ class _Pieces:
         if condition is None:  # if nothing else reads the rows, the computed values themselves
             rowwise = [item.unalias() for item in query.expressions if not item.find(exp.Window)]
             columns = Columns(rowwise, query, takes_columns=True)
-        new.set("expressions", [columns.named(item) for item in query.expressions])
+        new.set("expressions", [columns.with_former_name(item) for item in query.expressions])
         for clause in ("group", "having"):
             if clause_tree := query.args.get(clause):
                 new.set(clause, columns.moved(clause_tree))
@@ -271,8 +271,8 @@ class _Pieces:
                 if (name := self._cte_of(table)) and name not in needed:
                     needed.add(name)
                     waiting.append(bodies[name])
-        listed = [f"{name} AS ({unmarked(bodies[name].sql(dialect='spark'))})" for name in bodies if name in needed]
-        return f"WITH {', '.join(listed)} " if listed else ""
+        clauses = [f"{name} AS ({unmarked(bodies[name].sql(dialect='spark'))})" for name in bodies if name in needed]
+        return f"WITH {', '.join(clauses)} " if clauses else ""
 
     def _reads_expressions(self, query: exp.Select) -> bool:
         """Whether FROM of a query reads a common table expression or a subquery."""

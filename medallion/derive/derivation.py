@@ -162,7 +162,7 @@ class _Choice:
         except Unprovable as reason:
             self._refused[AGGREGATE] = str(reason)
             return None
-        return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
+        return Derivation(method, f"what a change adds to {_names_in_words(parts.names)} follows from the change alone")
 
     def _left_over(self, method: Method) -> str | None:
         """Return an input that each refresh would group as a whole in spite of the aggregate state, if there is one."""
@@ -228,7 +228,7 @@ def _reason_to_keep(method: Kept) -> str:
     return f"{why}; a change of {' or '.join(whole)} rebuilds what is kept" if whole else why
 
 
-def _listed(names: Mapping[str, object]) -> str:
+def _names_in_words(names: Mapping[str, object]) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 

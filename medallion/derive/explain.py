@@ -173,12 +173,12 @@ def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
 
 def _by_input(paths: Iterable[tuple[str, list[str]]]) -> dict[str, list[list[str]]]:
     """Return the paths of each input, each once."""
-    found: dict[str, list[list[str]]] = {}
+    paths_by_input: dict[str, list[list[str]]] = {}
     for name, steps in paths:
-        known = found.setdefault(name, [])
+        known = paths_by_input.setdefault(name, [])
         if steps not in known:
             known.append(steps)
-    return found
+    return paths_by_input
 
 
 def _touched_by(part: KeptPart) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Columns:
         """Return the columns: first the groups, which identify the rows, then the others that are needed."""
         return self._items
 
-    def named(self, item: exp.Expr) -> exp.Expr:
+    def with_former_name(self, item: exp.Expr) -> exp.Expr:
         """Return an item of a SELECT over the piece, with its former name; ``_`` if it has none, as in a subquery."""
         if item.is_star:
             raise Unmoved("its columns must be listed, not *")
@@ -183,11 +183,11 @@ def _grouped_in_sets(tree: exp.Expr) -> Iterator[exp.Expr]:
         yield tree
 
 
-def _are_alike(one: exp.Expr, other: exp.Expr) -> bool:
+def _are_alike(left: exp.Expr, right: exp.Expr) -> bool:
     """Whether two expressions could be the same column, qualified with its table in one of them only."""
-    if not isinstance(one, exp.Column) or not isinstance(other, exp.Column) or one.name.lower() != other.name.lower():
+    if not isinstance(left, exp.Column) or not isinstance(right, exp.Column) or left.name.lower() != right.name.lower():
         return False
-    return not one.table or not other.table or one.table.lower() == other.table.lower()
+    return not left.table or not right.table or left.table.lower() == right.table.lower()
 
 
 def text_of(tree: exp.Expr) -> str:

@@ -25,4 +25,4 @@ def sql_list(values: Sequence[str], literal: Callable[[str], str] = spark_text) 
 
 def with_lists(query: str, values: Mapping[str, Sequence[str]], literal: Callable[[str], str] = spark_text) -> str:
     """Return ``query`` with ``{NAME}`` replaced by a list of literals, for each name of ``values``."""
-    return _LIST.sub(lambda named: sql_list(values[named[1]], literal) if named[1] in values else named[0], query)
+    return _LIST.sub(lambda match: sql_list(values[match[1]], literal) if match[1] in values else match[0], query)

@@ -54,8 +54,8 @@ class ChangeOrigins:
         """
         try:
             feeds = self._feeds_below(tables)
-            named = [self._lines_of(feed, records, is_checked=feed.name == tables[0]) for feed in feeds]
-            sentences = [sentence for sentence in named if sentence] or self._summaries(feeds)
+            key_sentences = [self._lines_of(feed, records, is_checked=feed.name == tables[0]) for feed in feeds]
+            sentences = [sentence for sentence in key_sentences if sentence] or self._summaries(feeds)
         except Exception:  # the report goes without this hint, whatever the error is
             return ()
         return tuple(sentences[:MAX_FILES])

@@ -173,7 +173,7 @@ class _Decoding:
         result.notes += [*self._reader.notes(), *self._order.notes()]
         if places := self._order.places():
             result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
-            result.kept = {places[old]: kept for old, kept in result.kept.items()}
+            result.kept = {places[old]: columns for old, columns in result.kept.items()}
             result.moved = {places[old] for old in result.moved}
             result.moved_from = {
                 places[old]: tuple(places[each] for each in gone) for old, gone in result.moved_from.items()
@@ -199,15 +199,15 @@ class _Decoding:
         """Return the changes that a line makes. Raises Unfit if any of them does not fit: the line is then rejected."""
         changes = self._reader.read(raw)
         if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
-            values, kept = self._rows.decode(changes[0])
-            if kept is None:
+            values, kept_places = self._rows.decode(changes[0])
+            if kept_places is None:
                 if changes[0].deleted:
                     self._moves.add_deletion(number)
                 return [(number, changes[0].deleted, *values)]
-        made = [(change, self._rows.decode(change)) for change in changes]
+        change_rows = [(change, self._rows.decode(change)) for change in changes]
         place = number + self._further
         rows = []
-        for change, row in made:
+        for change, row in change_rows:
             if place != number:
                 self.result.lines_of[place] = number
             if row.kept is not None:
@@ -221,7 +221,7 @@ class _Decoding:
             self._order.add(number, place, deleted=change.deleted)
             rows.append((place, change.deleted, *row.values))
             place += 1
-        self._further += max(0, len(made) - 1)
+        self._further += max(0, len(change_rows) - 1)
         return rows
 
     def _reject(self, unfit: Unfit, number: int, raw: bytes, complete: bool) -> None:

@@ -82,11 +82,11 @@ def erase_rows(lake: Lake, tables: Registry, person_rows: PersonRows, hour: str 
         require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
         counts = {"hour": hour, "inserted": 0, "updated": 0, "deleted": len(rows)}
         commit = properties(bronze_metadata(table.keys, "erase", counts), upon=delta)
-        kept = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
+        new_rows = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
         state = state_of(delta)
         # The rows must leave the data files too, so none is only marked by a deletion vector.
         layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
-        replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
+        replace_keys(delta, new_rows, rows.select([*table.keys]), commit, layout)
         yield table.name, len(rows)
 
 

@@ -217,15 +217,15 @@ class LineCleaner:
                 object_pairs_hook=self._as_object,
             )
         except (ValueError, RecursionError):  # the line will be rejected, and its quoted text must not remain
-            named = any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
-            return None if named or self._has_needle(raw) else raw
+            names_subject = any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
+            return None if names_subject or self._has_needle(raw) else raw
         self._changed = False
-        kept = self._clean_value(record)
-        if kept is _DROPPED:
+        remainder = self._clean_value(record)
+        if remainder is _DROPPED:
             return None
-        if not self._changed:  # a needle in a line that names somebody else is the erased person's nevertheless
+        if not self._changed:  # a needle identifies the erased person even in a line that names somebody else
             return None if self._has_needle(raw) else raw
-        text = _AS_NUMBER.sub(r"\1", json.dumps(kept, ensure_ascii=False))
+        text = _AS_NUMBER.sub(r"\1", json.dumps(remainder, ensure_ascii=False))
         cleaned = text.encode("utf-8", "surrogatepass")
         return None if self.needles and self.needles.are_in(text) else cleaned + b"\n"
 
@@ -246,9 +246,9 @@ class LineCleaner:
         if isinstance(value, dict):
             return self._clean_object(value)
         if isinstance(value, list) and value:
-            kept = [item for item in map(self._clean_value, value) if item is not _DROPPED]
-            self._changed |= len(kept) < len(value)
-            return kept or _DROPPED
+            items = [item for item in map(self._clean_value, value) if item is not _DROPPED]
+            self._changed |= len(items) < len(value)
+            return items or _DROPPED
         return value
 
     def _clean_object(self, row: dict[str, Any]) -> Any:
@@ -260,11 +260,11 @@ class LineCleaner:
             if self.feed.erase != BLANK:
                 return _DROPPED
             return {name: None if name.casefold() in self._blanked_columns else v for name, v in row.items()}
-        kept = {name: self._clean_value(value) for name, value in row.items()}
-        gone = {name for name, value in kept.items() if value is _DROPPED}
-        if gone == {"before"} and isinstance(kept.get("after"), dict):  # the row now belongs to somebody else
-            return kept | {"before": None}
-        return _DROPPED if gone else kept
+        fields = {name: self._clean_value(value) for name, value in row.items()}
+        gone = {name for name, value in fields.items() if value is _DROPPED}
+        if gone == {"before"} and isinstance(fields.get("after"), dict):  # the row now belongs to somebody else
+            return fields | {"before": None}
+        return _DROPPED if gone else fields
 
     def _collect_key(self, row: Mapping[str, Any]) -> None:
         key = next((value for name, value in row.items() if name.casefold() == self._key), None)

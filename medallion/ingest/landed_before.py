@@ -1,4 +1,4 @@
-"""Find landed files of hours before whose records the parts of an hour may repeat."""
+"""Find landed files of earlier hours whose records the parts of an hour may repeat."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,21 +13,21 @@ _HOURS = 2  # of the feed: what a sink delivers again after a restart, it delive
 
 
 def landed_before(lake: Lake, feed: Feed, hour: str, parts: Sequence[Part]) -> list[LandedParts]:
-    """Return what landed for the last hours of ``feed`` before ``hour`` and may have records of ``parts``.
+    """Return the files that landed for the last hours of ``feed`` before ``hour`` and may contain records of ``parts``.
 
-    A restarted sink that tells hours by its clock delivers records again in the folder of another hour. A file
+    A restarted sink that assigns hours by its clock delivers records again in the folder of another hour. A file
     is compared if a part begins before its end, and only while it is in the landing folder.
     """
     begins: dict[tuple[str, int], int] = {}
     for part in parts:
         if part.stream is not None and part.first_offset is not None:
             begins[part.stream] = min(part.first_offset, begins.get(part.stream, part.first_offset))
-    found: list[LandedParts] = []
+    earlier_files: list[LandedParts] = []
     for manifest in islice(manifests_before(lake, hour, feed.topic), _HOURS) if begins else ():
         former, place = Parts(manifest.files[feed.topic].parts), landed_file(lake, feed.topic, manifest.hour)
         if any(_goes_on_past(part, begins) for part in former) and place.is_file():
-            found.append((place, former))
-    return found[::-1]
+            earlier_files.append((place, former))
+    return earlier_files[::-1]
 
 
 def _goes_on_past(part: Part, begins: dict[tuple[str, int], int]) -> bool:

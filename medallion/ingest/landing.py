@@ -78,17 +78,18 @@ def copy_change_files(
     # Checked for all feeds before any file is copied: an incomplete hour lands nothing.
     several = {feed.topic for feed in feeds if feed.delivery.has_several_files}
     columns = {feed.topic: columns_in_hours(feed) for feed in feeds}
-    kept = {
+    old_parts = {
         topic: parts_to_keep(lake, topic, hour, known.get(topic), names[topic]) for topic in names if topic in several
     }
     copied: dict[str, Landed] = {}
     for topic in to_land.forget.owners_first(names) if to_land.forget is not None else names:
         own = names[topic]
-        place, is_copied = landed_file(lake, topic, hour), len(own) == 1 and is_plain(own[0]) and not kept.get(topic)
+        place = landed_file(lake, topic, hour)
+        is_copied = len(own) == 1 and is_plain(own[0]) and not old_parts.get(topic)
         forget = partial(to_land.forget.in_file, topic) if to_land.forget is not None else None
         reading = Reading(columns.get(topic, ANY), forget)
-        if kept.get(topic):
-            copied[topic] = land_beside(source, own, place, known[topic], kept[topic], reading)
+        if old_parts.get(topic):
+            copied[topic] = land_beside(source, own, place, known[topic], old_parts[topic], reading)
         elif topic not in several and is_copied:  # the layout gives its name, so parts need not record it
             copied[topic] = copy_file(source, own[0], place)
         else:

@@ -40,7 +40,7 @@ class Listing:
         return {name: self.files[name] for name in [*names, *self.refused.get(hour, {})]}
 
     def require_hour(self, hour: str) -> None:
-        """Raise HourNotAvailable, with the hours that there are, if the source has no change file of ``hour``."""
+        """Raise HourNotAvailable, with the available hours, if the source has no change file of ``hour``."""
         if not self.hours.get(hour) and hour not in self.refused:
             have = [other for other in self.hours if self.hours[other]]
             span = (
@@ -103,24 +103,24 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
                 f"{source.root}/{folder} is a file, or a link, which is not followed: its changes would be missing;"
                 " make it a folder"
             )
-    listed = _Judged(delivered, format_hour(now))
+    sorter = _Sorter(delivered, format_hour(now))
     for name in files:
-        listed.add(name)
-    listed.refuse_unfinished()
+        sorter.add(name)
+    sorter.refuse_unfinished()
     for feed in tables:
         for hour, commits in commits_by_hour(source, feed, files, now).items():
-            listed.hours.setdefault(hour, {})[feed.topic] = commits
+            sorter.hours.setdefault(hour, {})[feed.topic] = commits
     hours = {
         hour: {topic: in_order(names) for topic, names in topics.items()}
-        for hour, topics in sorted(listed.hours.items())
+        for hour, topics in sorted(sorter.hours.items())
     }
     waiting, complete = _completeness(feeds, hours, files, now)
     several = frozenset(feed.topic for feed in feeds if feed.delivery.has_several_files)
-    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete, several)
+    return Listing(hours, files, tuple(sorter.ignored), sorter.refused, waiting, complete, several)
 
 
-class _Judged:
-    """The files of a source, judged one by one by their names."""
+class _Sorter:
+    """The files of a source, sorted by name: those of each hour, those that refuse it, and those that are ignored."""
 
     def __init__(self, feeds: Sequence[Feed], running: str) -> None:
         self.hours: dict[str, dict[str, list[str]]] = {}
@@ -139,9 +139,9 @@ class _Judged:
             return
         near = [(layout, topics) for layout, topics in self._layouts.items() if name.startswith(layout.folder)]
         judgements = [judge_file(name, layout, topics, self._running) for layout, topics in near]
-        taken = [judged for judged in judgements if isinstance(judged, ChangeFile | Arriving)]
-        for judged in taken or judgements:
-            match judged:
+        taken = [judgement for judgement in judgements if isinstance(judgement, ChangeFile | Arriving)]
+        for judgement in taken or judgements:
+            match judgement:
                 case ChangeFile(topic, hour):
                     self.hours.setdefault(hour, {}).setdefault(topic, []).append(name)
                 case Arriving() as unfinished:

@@ -74,26 +74,26 @@ def land_beside(
     names: Sequence[str],
     target: Place,
     former: Landed,
-    kept: Mapping[str, Part],
+    old_parts: Mapping[str, Part],
     reading: Reading,
 ) -> Landed:
     """Do the same as ``land_files``, but keep some parts of the existing ``target``, which ``former`` describes.
 
-    kept: the parts to keep, by name. reading: as for ``land_files``.
+    old_parts: the parts to keep, by name. reading: as for ``land_files``.
     """
-    if kept.keys() == {part.name for part in former.parts} >= {*names}:
+    if old_parts.keys() == {part.name for part in former.parts} >= {*names}:
         return former
     with TemporaryDirectory(prefix="medallion-") as folder:
-        copies = copy_parts(target, former.parts, kept, Path(folder))
-        lines = {name: (part, copies[name]) for name, part in kept.items()}
-        return _put_together(source, in_order({*names, *kept}), target, lines, reading)
+        copies = copy_parts(target, former.parts, old_parts, Path(folder))
+        lines = {name: (part, copies[name]) for name, part in old_parts.items()}
+        return _put_together(source, in_order({*names, *old_parts}), target, lines, reading)
 
 
 def _put_together(
     source: Source,
     names: Sequence[str],
     target: Place,
-    kept: Mapping[str, tuple[Part, Path]],
+    old_parts: Mapping[str, tuple[Part, Path]],
     reading: Reading,
 ) -> Landed:
     hour = f"an hour at {source.root}"
@@ -102,8 +102,8 @@ def _put_together(
     with TemporaryDirectory(prefix="medallion-") as folder, files.whole(target) as together:
         with together.open("wb") as out:
             for name in names:
-                if name in kept:
-                    part, copied = kept[name]
+                if name in old_parts:
+                    part, copied = old_parts[name]
                     with copied.open("rb") as stream:
                         _append_lines(part.name, stream, out)
                     parts.append(part)

@@ -87,7 +87,7 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
     them may still repeat records of the other, because records that a sink left out have offsets too. This is checked
     only if ``identifies`` accepts its first record, since other records may be equal by chance.
 
-    The parts of hours before are compared only in this second way: if hours are told by times in records, the offsets
+    Parts of earlier hours are compared only in this second way: if the times in records decide the hour, the offsets
     of an hour are not a range of their own.
 
     Args:
@@ -157,10 +157,12 @@ def _conflict(before: _Records, later: _Records, near: int, about: tuple[Parts, 
     parts, part = about
     place = next(before.begins(later, near), near)
     pairs = zip(before.digests[place:], later.digests, strict=False)
-    differing = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    one, other = (parts.place(lines[at]) for lines, at in ((before.lines, place + differing), (later.lines, differing)))
+    differing = next((index for index, (old, new) in enumerate(pairs) if old != new), 0)
+    old_place, new_place = (
+        parts.place(lines[at]) for lines, at in ((before.lines, place + differing), (later.lines, differing))
+    )
     return MedallionError(
-        f"{one} and {other} hold other records, and by the names of their files both have offset"
+        f"{old_place} and {new_place} hold other records, and by the names of their files both have offset"
         f" {later.offsets[differing]} of partition {part.partition}; nothing of the hour was applied: remove the file"
         " that is wrong at the source, then run the hour again"
     )

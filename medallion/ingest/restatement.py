@@ -99,12 +99,14 @@ def read_restatement(lake: Lake) -> Restatement | None:
     return files.read_record(restatement_file(lake), parse, remedy)
 
 
-def without_withdrawn(restatement: Restatement, listed: Collection[str], landed: Collection[str]) -> Restatement:
+def without_withdrawn(restatement: Restatement, source_hours: Collection[str], landed: Collection[str]) -> Restatement:
     """Return the restatement without hours that the source withdrew before they landed.
 
-    listed: the hours that the source lists. landed: the hours that ever landed; the last hour of a restatement is one.
+    source_hours: the hours that the source lists. landed: the hours that ever landed, which include the last hour of
+    a restatement.
     """
-    return replace(restatement, hours=tuple(hour for hour in restatement.hours if hour in listed or hour in landed))
+    hours = tuple(hour for hour in restatement.hours if hour in source_hours or hour in landed)
+    return replace(restatement, hours=hours)
 
 
 def end_restatement(lake: Lake) -> None:

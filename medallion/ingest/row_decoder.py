@@ -55,7 +55,7 @@ class RowDecoder:
 
     def decode(self, change: Change) -> Row:
         """Return the row of ``change``. Raises Unfit if it does not fit the declaration."""
-        deleted, row, kept, forms, _ = change
+        deleted, row, kept_names, forms, _ = change
         self._fields.clear()
         signature = (tuple(row), forms)
         plan = self._plans.get(signature)
@@ -70,7 +70,7 @@ class RowDecoder:
         for name, column, convert, is_key in plan.columns:
             value = row.get(name)
             if value is None:
-                if column.name in kept and name not in row and not is_key:
+                if column.name in kept_names and name not in row and not is_key:
                     keeps.append(len(values))
                 elif column.required and (is_key or not deleted):
                     raise Unfit(f"{column.name} is null but must have a value")
@@ -82,7 +82,7 @@ class RowDecoder:
                 raise Unfit(_why_not(column, value)) from None
         if not deleted:  # a deletion is valid whatever its event time
             self._require_happened(values)
-        return Row(values, None if kept is NOTHING else (*keeps,))
+        return Row(values, None if kept_names is NOTHING else (*keeps,))
 
     def _plan(self, row: Mapping[str, Any], forms: RecordForms | None) -> _Plan:
         """Find the declared columns in a row, ignoring letter case. Raises Unfit for a column that occurs twice."""

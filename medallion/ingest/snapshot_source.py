@@ -64,11 +64,11 @@ def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = no_
         return _from_version(source, lake, feed, (path, staged, advance))
     if isinstance(source, FolderSource) and Path(source.root, path, "_delta_log").is_dir():
         return _delta(lake, feed, Path(source.root, path), shown)
-    listed = _files_near(source, path)
-    if any(name.startswith(f"{path}/_delta_log/") for name in listed):
+    candidates = _files_near(source, path)
+    if any(name.startswith(f"{path}/_delta_log/") for name in candidates):
         copy_snapshot(source, path, staged, advance)
         return _delta(lake, feed, staged, shown)
-    names = _parts(source, feed, path, listed)
+    names = _parts(source, feed, path, candidates)
     return _from_parquet(source, lake, feed, names, (shown, staged, advance))
 
 
@@ -85,10 +85,10 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
         match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
         of_version = "" if version is None else f"version {version} of "
         return f"{of_version}a Delta table of {state_of(delta).rows:,} rows"
-    listed = _files_near(source, path)
-    if any(name.startswith(f"{path}/_delta_log/") for name in listed):
+    candidates = _files_near(source, path)
+    if any(name.startswith(f"{path}/_delta_log/") for name in candidates):
         return "a Delta table, whose columns are looked at when it is loaded"
-    names = _parts(source, feed, path, listed)
+    names = _parts(source, feed, path, candidates)
     if kind_of(names[0]) == CSV:
         return f"{len(names):,} CSV files, whose rows are looked at when they are loaded"
     with TemporaryDirectory(prefix="medallion-") as folder:
@@ -175,15 +175,15 @@ def _schema_of(file: Path, shown: str) -> pa.Schema:
         raise MedallionError(f"{shown} is no Parquet file that can be read: {one_line(error, 120)}") from None
 
 
-def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> list[str]:
+def _parts(source: Source, feed: Feed, path: str, candidates: Collection[str]) -> list[str]:
     """Return the files of a snapshot.
 
     Raises MedallionError if there is none, one is still being written, or they are of two kinds.
     """
-    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
-    for name in listed:
+    names = [name for name in sorted(candidates) if _is_part(name, path, feed.delivery.snapshot)]
+    for name in candidates:
         whole = name_once_whole(name)
-        if whole and whole not in listed and _is_part(whole, path, feed.delivery.snapshot):
+        if whole and whole not in candidates and _is_part(whole, path, feed.delivery.snapshot):
             raise MedallionError(
                 f"{name} of {source.root} is a file of the snapshot that is still being written: wait until it is"
                 " called without what ends its name, or remove it, then load again"

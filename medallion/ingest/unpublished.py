@@ -99,14 +99,14 @@ def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
     """
     release = releases.latest(lake)
     for table in tables.layer(tables.fed_layer) if release else ():
-        named = release.version_of(table.name) if release else None
-        if named is None or (how := how_it_went_back(lake, named)) is None:
+        version = release.version_of(table.name) if release else None
+        if version is None or (how := how_it_went_back(lake, version)) is None:
             continue
         had = lake.applied_hour(table.name)
         since = min((hour for hour in landed_hours(lake) if hour > (had or "")), default=None)
         way_out = f"{advice.restate(since)}, and its hours are applied again" if since else "restore the rest of it"
         raise ChangedByOthers(
-            f"{table.name} {how} and ends with {hour_or_snapshot(had)}, and readers have version {named.version} of"
+            f"{table.name} {how} and ends with {hour_or_snapshot(had)}, and readers have version {version.version} of"
             f" {hour_or_snapshot(release.hour if release else None)}: somebody restored its folder; nothing was"
             f" written: {way_out}"
         )

@@ -70,8 +70,10 @@ def parts_to_keep(lake: Lake, topic: str, hour: str, landed: Landed | None, name
         return {}
     if reason := why_lost(lake, topic, hour, landed, names):
         raise MedallionError(f"{reason}; nothing of hour {hour} was landed now")
-    kept = {part.name: part for part in landed.parts if part.name not in names or version_of(part.name) is not None}
-    return kept if kept and is_as_landed(lake, topic, hour, landed) else {}
+    old_parts = {
+        part.name: part for part in landed.parts if part.name not in names or version_of(part.name) is not None
+    }
+    return old_parts if old_parts and is_as_landed(lake, topic, hour, landed) else {}
 
 
 def copy_parts(landed: Place, parts: Sequence[Part], wanted: Collection[str], folder: Path) -> dict[str, Path]:

@@ -13,7 +13,7 @@ def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
 
     Raises BadDeclaration for a description of a column that its table does not have.
     """
-    lineage, found = column_lineage(tables), dict[ColumnOf, str]()
+    lineage, descriptions = column_lineage(tables), dict[ColumnOf, str]()
     computed: dict[str, list[ColumnOf]] = {}
     for column in lineage.sources:
         computed.setdefault(column.table, []).append(column)
@@ -26,10 +26,10 @@ def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
         if unknown := sorted(own.keys() - {*columns}):
             raise BadDeclaration(f"{table.name} describes {unknown[0].column}, which its query does not give")
         for column in columns:
-            text = own.get(column) or found.get(lineage.passed_on.get(column, column))
+            text = own.get(column) or descriptions.get(lineage.passed_on.get(column, column))
             if text:
-                found[column] = text
-    return found
+                descriptions[column] = text
+    return descriptions
 
 
 def descriptions_by_table(tables: Registry) -> dict[str, dict[str, str]]:

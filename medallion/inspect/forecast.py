@@ -67,7 +67,7 @@ def forecast_hour(
     listing = change_files(source, tables.feeds)
     applied = ledger.applied_hour(lake, tables)
     if hour is None:
-        hour = next((listed for listed in listing.hours if applied is None or listed > applied), None)
+        hour = next((source_hour for source_hour in listing.hours if applied is None or source_hour > applied), None)
         if hour is None:
             raise UsageError("the source has no hour that the lake does not have: name one with --hour")
     listing.require_hour(hour)

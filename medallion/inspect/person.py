@@ -80,8 +80,8 @@ class Person:
         values = (re.split(r"[\"'`\\\s]*,[\"'`\\\s]*", match[1]) for match in self._named.finditer(text))
         return any(
             not self.subjects.isdisjoint((value, value.rstrip("."), value.removesuffix(".0")))
-            for found in values
-            for value in found
+            for items in values
+            for value in items
         )
 
     def _has_hint(self, text: str) -> bool:

@@ -26,7 +26,7 @@ _COMPOSITE = r"[\s\"'`\\<>,;:=?&|/(){}\[\]]"  # occurs in texts that may contain
 _BATCH_ROWS = 65_536
 
 
-def where_found(place: Place, person: Person, columns: Collection[str] | None = None) -> str | None:
+def find_person(place: Place, person: Person, columns: Collection[str] | None = None) -> str | None:
     """Say where in a file a person is found first; None if the file does not contain the person.
 
     columns: the columns of a Parquet file to search, if no others can contain persons; all by default.
@@ -52,8 +52,8 @@ def _in_content(place: Place, person: Person, columns: Collection[str] | None) -
 
             with pa.CompressedInputStream(pa.PythonFile(stream), "zstd") as unpacked:
                 return _in_text(unpacked, person)
-        if place.name.endswith((".html", ".json")) and (found := _in_document(stream, person, place)):
-            return found
+        if place.name.endswith((".html", ".json")) and (where := _in_document(stream, person, place)):
+            return where
         stream.seek(0)
         is_binary = b"\0" in stream.read(_HEAD)
         stream.seek(0)
@@ -117,7 +117,7 @@ def _in_result(value: Any, person: Person) -> bool:
     if not isinstance(value, dict):
         return False
     if any(str(name).casefold() in person.names for name in _columns_below(value, 3)):
-        return any(str(leaf) in person.subjects for leaf in _listed(value))
+        return any(str(leaf) in person.subjects for leaf in _scalars_in(value))
     return any(_in_result(item, person) for item in value.values())
 
 
@@ -129,14 +129,14 @@ def _columns_below(value: dict[str, Any], depth: int) -> Iterator[Any]:
             yield from _columns_below(item, depth - 1)
 
 
-def _listed(value: Any, *, in_list: bool = False) -> Iterator[Any]:
+def _scalars_in(value: Any, *, in_list: bool = False) -> Iterator[Any]:
     """Yield every scalar in a list, at any depth; of objects in a list, only what is under the key ``value``."""
     if isinstance(value, list):
         for item in value:
-            yield from _listed(item, in_list=True)
+            yield from _scalars_in(item, in_list=True)
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from _listed(item, in_list=in_list and name == "value")
+            yield from _scalars_in(item, in_list=in_list and name == "value")
     elif in_list:
         yield value
 
@@ -188,8 +188,8 @@ def _in_parquet(place: Place, person: Person, columns: Collection[str] | None) -
         groups = [g for g in range(file.num_row_groups) if wanted is None or _may_hold(file, g, wanted, person)]
         for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=wanted):
             for field, column in zip(batch.schema, batch.columns, strict=True):
-                if (found := _in_column(field.name, column, person)) is not None:
-                    return f"column {found}"
+                if (field_name := _in_column(field.name, column, person)) is not None:
+                    return f"column {field_name}"
     return None
 
 
@@ -221,7 +221,7 @@ def _in_column(name: str, values: "pa.Array", person: Person) -> str | None:
         return _in_column(name, values.dictionary, person)
     if pa.types.is_struct(kind):
         parts = ((kind.field(i).name, values.field(i)) for i in range(kind.num_fields))
-        return next((found for part, own in parts if (found := _in_column(part, own, person))), None)
+        return next((field_name for part, own in parts if (field_name := _in_column(part, own, person))), None)
     if pa.types.is_map(kind):
         return _in_column(name, values.keys, person) or _in_column(name, values.items, person)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

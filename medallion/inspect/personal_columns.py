@@ -16,8 +16,8 @@ def personal_columns(tables: Registry) -> Mapping[ColumnOf, Set[ColumnOf]]:
 
 def subject_columns(tables: Registry) -> Set[ColumnOf]:
     """Return every column of any table whose values identify persons."""
-    named = {ColumnOf(f.name, f.subject.lower()) for f in tables.feeds if f.subject and not f.subject_of}
-    return _carried(tables, named).keys()
+    subjects = {ColumnOf(f.name, f.subject.lower()) for f in tables.feeds if f.subject and not f.subject_of}
+    return _carried(tables, subjects).keys()
 
 
 def _carried(tables: Registry, declared: Set[ColumnOf]) -> dict[ColumnOf, Set[ColumnOf]]:

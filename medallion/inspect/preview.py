@@ -81,9 +81,9 @@ class Preview:
         computed = new.cache()  # it is read several times
         try:
             sides: dict[str, Any] = {"old": old, "new": computed}
-            kept, fresh = f"SELECT {columns} FROM {{old}}", f"SELECT {columns} FROM {{new}}"  # noqa: S608
-            gone = self.spark.sql(f"{kept} EXCEPT {fresh}", **sides)
-            come = self.spark.sql(f"{fresh} EXCEPT {kept}", **sides)
+            select_old, select_new = f"SELECT {columns} FROM {{old}}", f"SELECT {columns} FROM {{new}}"  # noqa: S608
+            gone = self.spark.sql(f"{select_old} EXCEPT {select_new}", **sides)
+            come = self.spark.sql(f"{select_new} EXCEPT {select_old}", **sides)
             same = " AND ".join(f"gone.{quoted(key)} <=> come.{quoted(key)}" for key in self.table.keys)
             pairs = f"SELECT 1 FROM {{gone}} AS gone INNER JOIN {{come}} AS come ON {same}"  # noqa: S608 (quoted)
             changed = self.spark.sql(pairs, gone=gone, come=come).count()
@@ -115,8 +115,8 @@ class Preview:
 def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -> Rows:
     """Return the first ``limit`` of ``rows``, ordered by ``keys`` and then by ``last``, which is SQL."""
     order = ", ".join([*map(quoted, keys), *last])
-    found = rows.sparkSession.sql(f"SELECT * FROM {{rows}} ORDER BY {order} LIMIT {int(limit)}", rows=rows).collect()  # noqa: S608
-    return Rows(rows.columns, [tuple(row) for row in found])
+    records = rows.sparkSession.sql(f"SELECT * FROM {{rows}} ORDER BY {order} LIMIT {int(limit)}", rows=rows).collect()  # noqa: S608
+    return Rows(rows.columns, [tuple(row) for row in records])
 
 
 def _changed_columns(old: dict[str, str], new: dict[str, str]) -> list[str]:

@@ -106,15 +106,15 @@ def _check_feed(
     own = [hour for hour, topics in listing.hours.items() if feed.topic in topics]
     if wanted is None:
         wanted = next((hour for hour in reversed(own) if hour in whole), own[-1] if own else None)
-    found = FeedCheck(feed.topic, feed.delivery.format, feed.delivery.layout.text, len(own))
+    feed_check = FeedCheck(feed.topic, feed.delivery.format, feed.delivery.layout.text, len(own))
     try:
-        found = replace(found, snapshot=describe_snapshot(source, feed))
+        feed_check = replace(feed_check, snapshot=describe_snapshot(source, feed))
     except MedallionError as error:
-        found = replace(found, problems=(str(error),))
+        feed_check = replace(feed_check, problems=(str(error),))
     if wanted is None:
-        return found
+        return feed_check
     if wanted not in own:
-        return replace(found, notes=(f"{feed.topic} has no file of {wanted}",))
+        return replace(feed_check, notes=(f"{feed.topic} has no file of {wanted}",))
     names = listing.hours[wanted][feed.topic]
     with TemporaryDirectory(prefix="medallion-") as folder:
         landed_at = Path(folder, f"{wanted}.json")
@@ -122,15 +122,15 @@ def _check_feed(
             landed = land_files(source, names, landed_at, Reading(columns_in_hours(feed)))
             changes = Path(folder, "changes.parquet")
             decoded = decode_file(landed_at, feed, wanted, changes, None, Parts(landed.parts))
-            found = _with_hour(found, feed, decoded, changes)
+            feed_check = _with_hour(feed_check, feed, decoded, changes)
             require_few_bad_lines(feed, wanted, landed_at, decoded, max_bad_lines)
         except MedallionError as error:
             shown = names[0] if len(names) == 1 else source_path(feed, wanted)
-            found = replace(found, problems=(*found.problems, str(error).replace(str(landed_at), shown)))
-    return replace(found, hour=wanted, files=len(names))
+            feed_check = replace(feed_check, problems=(*feed_check.problems, str(error).replace(str(landed_at), shown)))
+    return replace(feed_check, hour=wanted, files=len(names))
 
 
-def _with_hour(found: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) -> FeedCheck:
+def _with_hour(feed_check: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) -> FeedCheck:
     import pyarrow.parquet as pq
 
     first: dict[str, Any] = next(iter(pq.read_table(changes).slice(0, 1).to_pylist()), {})
@@ -139,11 +139,11 @@ def _with_hour(found: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) ->
         for line, reason, _ in decoded.rejected[:MAX_REJECTED]
     )
     shown = {"": "deletes" if first.get(DELETED) else "inserts or updates"} if first else {}
-    kept = {feed.columns[place].name for place in decoded.kept.get(first.get(LINE, 0), ())}
+    kept_columns = {feed.columns[place].name for place in decoded.kept.get(first.get(LINE, 0), ())}
     values = {name: value for name, value in first.items() if name not in (LINE, DELETED)}
-    shown |= {name: "stays as it is" if name in kept else value for name, value in values.items()}
+    shown |= {name: "stays as it is" if name in kept_columns else value for name, value in values.items()}
     return replace(
-        found,
+        feed_check,
         lines=decoded.lines,
         changes=decoded.changes,
         first=shown,

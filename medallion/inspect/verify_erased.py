@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from medallion.inspect.column_lineage import ColumnOf
 from medallion.inspect.person import Person
-from medallion.inspect.person_search import every_file, is_below, where_found
+from medallion.inspect.person_search import every_file, find_person, is_below
 from medallion.inspect.personal_columns import subject_columns
 from medallion.model.registry import Registry
 from medallion.storage.files import Place
@@ -43,15 +43,17 @@ def folder_of_table(place: Place, root: Place, known: dict[Place, Place | None])
     folder = place.parent
     if folder in known:
         return known[folder]
-    found: Place | None = None
+    table_folder: Place | None = None
     if "_delta_log" in folder.parts[len(root.parts) :]:
         while folder.name != "_delta_log":
             folder = folder.parent
-        found = folder.parent
+        table_folder = folder.parent
     elif is_below(folder, root):
-        found = folder if any(True for _ in (folder / "_delta_log").glob("*")) else folder_of_table(folder, root, known)
-    known[place.parent] = found
-    return found
+        table_folder = (
+            folder if any(True for _ in (folder / "_delta_log").glob("*")) else folder_of_table(folder, root, known)
+        )
+    known[place.parent] = table_folder
+    return table_folder
 
 
 def traces(lake: Lake, tables: Registry, person: Person) -> Iterator[Trace]:
@@ -61,5 +63,5 @@ def traces(lake: Lake, tables: Registry, person: Person) -> Iterator[Trace]:
     for place in every_file(root):
         folder = folder_of_table(place, root, known)
         sought = person if folder is None else by_folder.get(str(folder), person)
-        if (where := where_found(place, sought)) is not None:
+        if (where := find_person(place, sought)) is not None:
             yield Trace("/".join(place.parts[len(root.parts) :]), where)

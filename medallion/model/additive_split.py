@@ -121,7 +121,7 @@ def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression
     """Return the common table expressions of the outer query, and the position of the token after them."""
     if not tokens or _word(tokens[0]) != "WITH":
         return [], 0
-    found: list[_Expression] = []
+    expressions: list[_Expression] = []
     place = 1
     while True:
         name = tokens[place].text
@@ -132,10 +132,10 @@ def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression
             raise Unprovable(f"its common table expression {name} cannot be cut from its text")
         end = _closing(tokens, place + 1)
         inner = tuple(tokens[place + 2 : end])
-        found.append(_Expression(name, tokens[place + 1].end + 1, tokens[end].start, inner))
+        expressions.append(_Expression(name, tokens[place + 1].end + 1, tokens[end].start, inner))
         place = end + 1
         if place >= len(tokens) or _word(tokens[place]) != ",":
-            return found, place
+            return expressions, place
         place += 1
 
 
@@ -167,8 +167,8 @@ def _needed(ctes: Sequence[_Expression], reader: _Expression, stops: Sequence[st
 
 def _text(query: str, ctes: Iterable[_Expression], bodies: Mapping[str, str]) -> str:
     """Return the WITH clause of ``ctes``, with their text replaced by ``bodies`` where these have their name."""
-    listed = [f"{cte.name} AS ({bodies.get(cte.name, query[cte.start : cte.end])})" for cte in ctes]
-    return f"WITH {', '.join(listed)} " if listed else ""
+    clauses = [f"{cte.name} AS ({bodies.get(cte.name, query[cte.start : cte.end])})" for cte in ctes]
+    return f"WITH {', '.join(clauses)} " if clauses else ""
 
 
 def _all_of(name: str) -> str:
@@ -261,10 +261,10 @@ class _Select:
         added = list(columns)
         if group and not any(item.is_star and not item.is_aggregate for item in self.items):
             added.append(group)
-        listed = "".join(f", {column}" for column in added)
+        extra_columns = "".join(f", {column}" for column in added)
         start, end = self._cte.start, self._cte.tokens[-1].end + 1
         grouped = f", {group}" if group and self._groups else ""
-        return f"{self._query[start : self._list_end]}{listed}{self._query[self._list_end : end]}{grouped}"
+        return f"{self._query[start : self._list_end]}{extra_columns}{self._query[self._list_end : end]}{grouped}"
 
 
 def _depths(tokens: Sequence[Token]) -> list[int]:

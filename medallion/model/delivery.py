@@ -146,7 +146,7 @@ def _loose_pattern(text: str, names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(f"{_regex(last, names)}{end}.*", re.DOTALL | re.IGNORECASE)
 
 
-def _can_meet(one: str, other: str) -> bool:
+def _can_meet(left: str, right: str) -> bool:
     """Return whether some text matches both shapes."""
     waiting, seen = [(0, 0)], set[tuple[int, int]]()
     while waiting:
@@ -154,7 +154,7 @@ def _can_meet(one: str, other: str) -> bool:
         if place in seen:
             continue
         seen.add(place)
-        a, b = one[place[0] : place[0] + 1], other[place[1] : place[1] + 1]
+        a, b = left[place[0] : place[0] + 1], right[place[1] : place[1] + 1]
         if not a and not b:
             return True
         if a == "*":
@@ -180,7 +180,7 @@ def _regex(text: str, names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Completeness:
-    """When all files of an hour that has ended are there.
+    """The rule for when an hour that has ended has all its files.
 
     rule: ``ended``: immediately; ``settled``: when no file was modified for ``seconds``; ``marker``: when the file
     ``marker`` exists; ``next hour``: when a file of a later hour of the same feed exists or, with ``seconds``, when the

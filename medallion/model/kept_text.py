@@ -20,21 +20,21 @@ INEXACT = "medallion: an average is not exact"  # beginning of the error if one 
 
 def relation_text(part: KeptPart) -> str:
     """Return the SQL of the relation as in the query, with its inputs in braces."""
-    listed = ", ".join(f"{_written(item)} AS {item.name}" for item in part.items)
+    select_list = ", ".join(f"{_written(item)} AS {item.name}" for item in part.items)
     groups = [item.text for item in part.items if item.kind == "key"]
     if part.is_distinct:
-        return f"{part.ctes}SELECT DISTINCT {listed} {part.source}"
+        return f"{part.ctes}SELECT DISTINCT {select_list} {part.source}"
     by = f" GROUP BY {part.grouping or ', '.join(groups)}" if part.is_grouped and groups else ""
-    return f"{part.ctes}SELECT {listed} {part.source}{by}"
+    return f"{part.ctes}SELECT {select_list} {part.source}{by}"
 
 
 def state_text(part: KeptPart) -> str:
     """Return the SQL of the state of the relation: keys, values and counters of any rows of its inputs."""
     groups = [*_groups(part)]
     counters = [f"{text} AS {name}" for name, text in counters_of(part)]
-    listed = ", ".join([*(f"{text} AS {name}" for name, text in groups), *counters])
+    select_list = ", ".join([*(f"{text} AS {name}" for name, text in groups), *counters])
     by = f" GROUP BY {part.grouping or ', '.join(text for _, text in groups)}" if groups else ""
-    return f"{part.ctes}SELECT {listed} {part.source}{by}"
+    return f"{part.ctes}SELECT {select_list} {part.source}{by}"
 
 
 def group_names(part: KeptPart) -> list[str]:
@@ -56,15 +56,15 @@ def counters_of(part: KeptPart) -> Iterator[tuple[str, str]]:
 def view_text(part: KeptPart) -> str:
     """Return the SQL that computes the relation from ``{state}``, which has each group once."""
     if not part.is_grouped:
-        listed = ", ".join(f"_k{place} AS {item.name}" for place, item in enumerate(part.items))
+        select_list = ", ".join(f"_k{place} AS {item.name}" for place, item in enumerate(part.items))
         copies = f"LATERAL VIEW EXPLODE(SEQUENCE(1, {ROWS})) _copies AS _copy"
-        return f"SELECT {listed} FROM {{state}} {copies} WHERE {ROWS} > 0"  # noqa: S608 (names of this module)
+        return f"SELECT {select_list} FROM {{state}} {copies} WHERE {ROWS} > 0"  # noqa: S608 (names of this module)
     has_values = any(item.kind in OF_VALUES for item in part.items)
     keys = [f"_k{place}" for place, item in enumerate(part.items) if item.kind == "key"]
-    listed = ", ".join(_of_state(item, place, has_values=has_values) for place, item in enumerate(part.items))
+    select_list = ", ".join(_of_state(item, place, has_values=has_values) for place, item in enumerate(part.items))
     where = f" WHERE {ROWS} > 0" if keys or has_values else ""
     by = f" GROUP BY {', '.join(keys)}" if keys and has_values else ""
-    return f"SELECT {listed} FROM {{state}}{where}{by}"  # noqa: S608 (names of this module)
+    return f"SELECT {select_list} FROM {{state}}{where}{by}"  # noqa: S608 (names of this module)
 
 
 def whole_text(parts: Iterable[KeptPart], rest: str) -> str:

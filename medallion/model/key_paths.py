@@ -13,14 +13,14 @@ Inputs = Mapping[str, tuple[Column, ...]]
 
 def key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
     """Return the key column of each input that has one, as it is spelled there."""
-    found = {}
+    key_names = {}
     for name, columns in inputs.items():
         alike = [column for column, _, _ in columns if column.lower() == method.column.lower()]
         if len(alike) > 1:
             raise Unprovable(f"{name} has several columns called {method.column}: give them other names")
         if alike:
-            found[name] = alike[0]
-    return found
+            key_names[name] = alike[0]
+    return key_names
 
 
 def require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
@@ -66,10 +66,10 @@ def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
     """Raise Unprovable unless the columns that ``via`` names exist and have the same type."""
     types = []
     for place, column in ((name, via.column), (via.through, via.as_column)):
-        found = [kind for known, kind, _ in inputs[place] if known == column]
-        if not found:
+        kinds = [kind for known, kind, _ in inputs[place] if known == column]
+        if not kinds:
             raise Unprovable(f"via names {column}, which is no column of {place}")
-        types += found
+        types += kinds
     if types[0] != types[1]:
         raise Unprovable(
             f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"

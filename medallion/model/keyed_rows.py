@@ -87,13 +87,13 @@ class Relation:
         self, instance: Instance, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation"
     ) -> bool:
         for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
-            own, found = self.copies.get(mine, ()), other.copies.get(theirs, ())
+            own, other_copies = self.copies.get(mine, ()), other.copies.get(theirs, ())
             targets = {
                 (way.through, way.as_column.lower())
                 for way in via[instance[0]].ways
                 if own and all((instance, way.column.lower()) in branch for branch in own)
             }
-            if found and all(targets & {(read[0], name) for read, name in branch} for branch in found):
+            if other_copies and all(targets & {(read[0], name) for read, name in branch} for branch in other_copies):
                 return True
         return False
 

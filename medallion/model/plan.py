@@ -216,9 +216,9 @@ class Plan:
 
     def cte_named(self, name: str) -> Node | None:
         """Return the query of a common table expression; None if none or several have that name."""
-        found = [node.child for node in self.ctes.values()]
-        found = [node.child for node in found if node.kind == "SubqueryAlias" and node.alias.lower() == name.lower()]
-        return found[0] if len(found) == 1 else None
+        aliases = [node.child for node in self.ctes.values() if node.child.kind == "SubqueryAlias"]
+        queries = [alias.child for alias in aliases if alias.alias.lower() == name.lower()]
+        return queries[0] if len(queries) == 1 else None
 
 
 def conjuncts(condition: Expression | None) -> Iterator[Expression]:

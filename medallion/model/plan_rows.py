@@ -46,7 +46,7 @@ class _Rows:
     def __init__(self, tables: Mapping[int, str]) -> None:
         self._tables, self._names = tables, dict[int, str]()
         self._operator = ""  # the one that aggregates and window functions belong to
-        self._made = 0
+        self._count = 0
 
     def of_plan(self, root: Node) -> str:
         """Return the text of the operators that return the rows, with the output columns."""
@@ -140,17 +140,17 @@ class _Rows:
         below, values = self._of(node.child), self._texts(node.parts.get("projections", ()))
         if not values:
             raise _Unknown
-        operator, made = self._next("expand"), set[str]()
+        operator, column_texts = self._next("expand"), set[str]()
         for place, column in enumerate(node.output):
             texts = values[place :: len(node.output)]
             if {*texts} != {self._names.get(id_of(column))}:  # some row has another value
-                made.add(_short(str(texts)))
+                column_texts.add(_short(str(texts)))
                 self._names[id_of(column)] = f"{operator}[{_short(str(texts))}]"
-        return f"{operator} {sorted(made)}({below})"
+        return f"{operator} {sorted(column_texts)}({below})"
 
     def _next(self, what: str) -> str:
-        self._made += 1
-        return f"{what}{self._made}"
+        self._count += 1
+        return f"{what}{self._count}"
 
     def _columns(self, output: Sequence[Expression]) -> str:
         return ",".join(map(self._text, output))

@@ -55,8 +55,8 @@ class _Shape:
         below = ",".join(self.of(child) for child in node.children)
         parts = []
         for name, items in sorted(node.parts.items()):
-            kept = [item for item in items if not self._is_hidden(item)]
-            parts.append(f"{name}=[{';'.join(map(self._expression, kept))}]")
+            visible = [item for item in items if not self._is_hidden(item)]
+            parts.append(f"{name}=[{';'.join(map(self._expression, visible))}]")
         detail = {name: value for name, value in node.detail.items() if name not in _SAYS_NOTHING}
         if node.kind == "Project" and len(parts) == 1 and self._passes_all(node):
             return below

@@ -130,7 +130,7 @@ class Prover:
         except NoPlans:
             raise
         except MedallionError as error:
-            reason = _POSITION.sub(lambda found: f"({place_in_module(table, int(found[1] or found[2]))})", str(error))
+            reason = _POSITION.sub(lambda match: f"({place_in_module(table, int(match[1] or match[2]))})", str(error))
             raise MedallionError(f"{table.name}: {reason}") from None
 
     def _prove(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], fingerprint: str) -> Proof:
@@ -183,8 +183,8 @@ class Prover:
 
 def proven_before(table: Table) -> Proof | None:
     """Return the last proof of this process for a table with this name, query and refresh method; None if none."""
-    found = [proof for proof in _PROVEN.values() if (proof.table, proof.query) == (table.name, table.fingerprint)]
-    return next((proof for proof in reversed(found) if proof.method == table.refresh_method), None)
+    proofs = [proof for proof in _PROVEN.values() if (proof.table, proof.query) == (table.name, table.fingerprint)]
+    return next((proof for proof in reversed(proofs) if proof.method == table.refresh_method), None)
 
 
 # Caches of this process: an analysis takes a tenth of a second, and starting Spark for it takes many seconds.

@@ -92,18 +92,18 @@ class _Part:
         groups = aggregate.parts.get("groupingExpressions", ())
         if not groups:
             raise Unprovable("without GROUP BY it has a row even where its input has none")
-        wanted, found = {group.unalias().key: group for group in groups}, set()
+        wanted, selected_keys = {group.unalias().key: group for group in groups}, set()
         places = set()
         for place, item in enumerate(aggregate.parts["aggregateExpressions"]):
             inner = item.unalias()
             if inner.key in wanted:
-                found.add(inner.key)
+                selected_keys.add(inner.key)
                 places.add(place)
             elif any(part.kind == "AggregateExpression" for part in inner.walk()):
                 self._sum_or_count(item.name, inner, groups, whole)
             else:
                 raise Unprovable(f"{item.name} is neither grouped by nor an aggregate")
-        if hidden := [group for key, group in wanted.items() if key not in found]:
+        if hidden := [group for key, group in wanted.items() if key not in selected_keys]:
             raise Unprovable(f"it groups by {hidden[0]} and does not select it")
         return frozenset(places)
 

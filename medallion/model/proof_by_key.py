@@ -237,12 +237,12 @@ class _Proof:
             raise Unprovable(f"it has an {in_words(node.kind)} of rows that do not have {self._key} in the same place")
         copies: dict[int, Copies] = {}
         for place, column in enumerate(node.output if node.kind == "Union" else ()):
-            found = [
+            branch_copies = [
                 branch.copies.get(id_of(child.output[place]), ())
                 for branch, child in zip(branches, node.children, strict=True)
             ]
-            if all(found):
-                copies[id_of(column)] = tuple(chain.from_iterable(found))
+            if all(branch_copies):
+                copies[id_of(column)] = tuple(chain.from_iterable(branch_copies))
         return Relation((frozenset(id_of(node.output[place]) for place in common),), copies)
 
     def _reference(self, node: Node) -> Relation:

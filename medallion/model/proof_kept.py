@@ -40,8 +40,8 @@ _MIN_DIGITS = 9  # additional digits of a quotient, enough to average MAX_AVERAG
 def prove_kept(table: Table, method: Kept, reading: Reading) -> None:
     """Raise Unprovable, naming the construct, if parts and rest could return other rows than the query."""
     for part in method.parts:
-        found = proven_part(part, reading)
-        if found != part:
+        current_part = proven_part(part, reading)
+        if current_part != part:
             raise Unprovable("its kept relations have other types now")
     if unknown := {*inputs_of(method.rest)} - {*table.inputs, *(part.name for part in method.parts)}:
         raise Unprovable(f"the rest of it reads {min(unknown)}, which is neither kept nor an input")
@@ -66,11 +66,12 @@ def proven_part(part: KeptPart, reading: Reading) -> KeptPart:
     relation, state = plan_of(part, reading), read_plan(_asked(state_text(part), reading))
     types = [kind for _, kind, _ in relation.columns]
     items = tuple(replace(item, type=kind) for item, kind in zip(part.items, types, strict=True))
-    root, below = _listed(relation, is_distinct=part.is_distinct), _groups_of(state)
-    expected = [part_of for item, found in zip(items, root[1], strict=True) for part_of in _kept_of(item, found)]
+    root, below = _column_expressions(relation, is_distinct=part.is_distinct), _groups_of(state)
+    pairs = [*zip(items, root[1], strict=True)]
+    expected = [covered for item, expression in pairs for covered in _covered_expressions(item, expression)]
     _require_state(part, (relation, root[0], expected), (state, *below))
-    for item, found in zip(items, root[1], strict=True):
-        _require_exact(item, found)
+    for item, expression in pairs:
+        _require_exact(item, expression)
     if part.by is None:
         _require_row_by_row(relation, root[0])
     else:
@@ -90,7 +91,7 @@ def _asked(query: str, reading: Reading, same_as: str = "") -> Analysis:
         raise Unprovable(f"a part of it cannot be computed on its own: {error}") from None
 
 
-def _listed(plan: Plan, *, is_distinct: bool) -> tuple[Node, list[Expression]]:
+def _column_expressions(plan: Plan, *, is_distinct: bool) -> tuple[Node, list[Expression]]:
     """Return the node that a relation takes its columns from, and the expressions of its columns."""
     node = plan.root
     while node.kind in {"WithCTE", "SubqueryAlias"}:
@@ -116,23 +117,23 @@ def _groups_of(plan: Plan) -> tuple[Node, dict[str, Expression], tuple[Expressio
     return node.child, items, node.parts.get("groupingExpressions", ())
 
 
-def _kept_of(item: KeptItem, found: Expression) -> tuple[Expression, ...]:
+def _covered_expressions(item: KeptItem, expression: Expression) -> tuple[Expression, ...]:
     """Return the expressions that the state of a column must cover: a value, or input and condition of an aggregate."""
-    is_aggregate = any(part.kind == "AggregateExpression" for part in found.walk())
+    is_aggregate = any(part.kind == "AggregateExpression" for part in expression.walk())
     if item.kind == "key":
         if is_aggregate:
-            raise Unprovable(f"{found} is no value of rows, as Spark reads it")
-        return (found,)
-    if found.kind != "AggregateExpression":
-        raise Unprovable(f"{found} is not the aggregate that its text says, as Spark reads it")
-    function = found.children[0]
-    is_distinct = '"isDistinct": true' in found.detail and function.kind not in {"Min", "Max"}
+            raise Unprovable(f"{expression} is no value of rows, as Spark reads it")
+        return (expression,)
+    if expression.kind != "AggregateExpression":
+        raise Unprovable(f"{expression} is not the aggregate that its text says, as Spark reads it")
+    function = expression.children[0]
+    is_distinct = '"isDistinct": true' in expression.detail and function.kind not in {"Min", "Max"}
     kind = _KINDS.get(function.kind, "") + (" DISTINCT" if is_distinct else "")
     if kind != item.kind or kind not in ADDS_UP | OF_VALUES or len(function.children) != 1:
-        raise Unprovable(f"{found} is no aggregate of which state is kept")
-    if len(found.children) - 1 != bool(item.condition):
-        raise Unprovable(f"{found} has another FILTER than its text says, as Spark reads it")
-    return (function.children[0], *found.children[1:])
+        raise Unprovable(f"{expression} is no aggregate of which state is kept")
+    if len(expression.children) - 1 != bool(item.condition):
+        raise Unprovable(f"{expression} has another FILTER than its text says, as Spark reads it")
+    return (function.children[0], *expression.children[1:])
 
 
 def _require_state(
@@ -143,10 +144,10 @@ def _require_state(
     """Raise Unprovable if the state covers other rows than the relation, or other values of them."""
     plan, below, expected = relation
     state_plan, state_below, columns, groups = state
-    found: list[Expression] = []
+    actual: list[Expression] = []
     for place, item in enumerate(part.items):
-        found += _found_in(item, place, columns)
-    if _shape(plan, below, expected) != _shape(state_plan, state_below, found):
+        actual += _state_expressions(item, place, columns)
+    if _shape(plan, below, expected) != _shape(state_plan, state_below, actual):
         raise Unprovable("what is kept of it is not of the same rows and values, as Spark reads it")
     grouped, keys = {group.unalias().key for group in groups}, {columns[name].key for name in group_names(part)}
     # With grouping sets, Spark groups by the grouping id too, and a key such as GROUPING(a) is computed from that.
@@ -161,8 +162,8 @@ def _require_state(
         raise Unprovable("its state does not count rows, as Spark reads it")
 
 
-def _found_in(item: KeptItem, place: int, columns: dict[str, Expression]) -> list[Expression]:
-    """Return the expressions in the state that correspond to those of ``_kept_of``."""
+def _state_expressions(item: KeptItem, place: int, columns: dict[str, Expression]) -> list[Expression]:
+    """Return the expressions in the state that correspond to those of ``_covered_expressions``."""
     if item.kind == "key":
         return [columns[f"_k{place}"]]
     if item.kind in OF_VALUES:
@@ -188,31 +189,31 @@ def _shape(plan: Plan, below: Node, values: list[Expression]) -> str:
     return shape_of(plan, Node("Values", (below,), {"values": tuple(values)}, ()), ())
 
 
-def _require_exact(item: KeptItem, found: Expression) -> None:
+def _require_exact(item: KeptItem, expression: Expression) -> None:
     """Raise Unprovable for an aggregate that is not restored exactly, or for values that cannot be compared exactly."""
     if item.kind == "key" or item.kind in OF_VALUES:
-        kind = item.type if item.kind != "COUNT DISTINCT" else found.input_type
+        kind = item.type if item.kind != "COUNT DISTINCT" else expression.input_type
         if kind not in _COMPARABLE and not _DECIMAL.fullmatch(kind):
             raise Unprovable(
-                f"{found} is {kind.upper()}, whose values are not kept: take integers, DECIMAL, text or dates"
+                f"{expression} is {kind.upper()}, whose values are not kept: take integers, DECIMAL, text or dates"
             )
-    if item.kind not in {"SUM", "AVG"} or found.input_type in _INTEGERS:
+    if item.kind not in {"SUM", "AVG"} or expression.input_type in _INTEGERS:
         return
-    read = _DECIMAL.fullmatch(found.input_type)
+    read = _DECIMAL.fullmatch(expression.input_type)
     if read is None:
-        remedy = "use DECIMAL" if found.input_type in {"float", "double"} else "only integers and DECIMAL are kept"
-        raise Unprovable(f"{found} is of {found.input_type.upper()}, of which sums drift: {remedy}")
+        remedy = "use DECIMAL" if expression.input_type in {"float", "double"} else "only integers and DECIMAL are kept"
+        raise Unprovable(f"{expression} is of {expression.input_type.upper()}, of which sums drift: {remedy}")
     if item.kind == "AVG":
-        _require_digits(item, found, int(read[1]), int(read[2]))
+        _require_digits(item, expression, int(read[1]), int(read[2]))
 
 
-def _require_digits(item: KeptItem, found: Expression, precision: int, scale: int) -> None:
+def _require_digits(item: KeptItem, expression: Expression, precision: int, scale: int) -> None:
     """Raise Unprovable unless the quotient of sum and count has enough digits to be rounded to the exact average."""
     whole_digits = min(38, precision + 10) - scale
     quotient = max(6, min(scale + 21, 38 - whole_digits))
     result = _DECIMAL.fullmatch(item.type)
     if result is None or quotient - int(result[2]) < _MIN_DIGITS:
-        raise Unprovable(f"{found} has too many digits to be computed from a sum: cast it to a smaller DECIMAL")
+        raise Unprovable(f"{expression} has too many digits to be computed from a sum: cast it to a smaller DECIMAL")
 
 
 def _require_row_by_row(plan: Plan, node: Node) -> None:

@@ -212,9 +212,9 @@ def _entry_of(record: Mapping[str, Any]) -> Entry:
 
 
 def _proof_of(record: Mapping[str, Any]) -> Proof:
-    columns = {name: _columns(found) for name, found in record["inputs"].items()}
+    columns = {name: _columns(entries) for name, entries in record["inputs"].items()}
     return Proof(**{**record, "columns": _columns(record["columns"]), "inputs": columns})
 
 
-def _columns(found: Iterable[Iterable[Any]]) -> tuple[tuple[str, str, bool], ...]:
-    return tuple((str(name), str(kind), bool(nullable)) for name, kind, nullable in found)
+def _columns(entries: Iterable[Iterable[Any]]) -> tuple[tuple[str, str, bool], ...]:
+    return tuple((str(name), str(kind), bool(nullable)) for name, kind, nullable in entries)

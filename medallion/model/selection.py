@@ -22,18 +22,18 @@ def select_tables(tables: Registry, text: str) -> frozenset[str]:
 
 def _select(tables: Registry, selector: str) -> set[str]:
     name = selector.removeprefix("+").removesuffix("+")
-    named = _tagged(tables, name.removeprefix(_TAG)) if name.startswith(_TAG) else {tables[name].name}
-    selected = {*named}
+    names = _tagged(tables, name.removeprefix(_TAG)) if name.startswith(_TAG) else {tables[name].name}
+    selected = {*names}
     if selector.startswith("+"):
-        selected |= upstream_of(tables, named)
+        selected |= upstream_of(tables, names)
     if selector.endswith("+"):
-        selected |= read_from(tables, named)
+        selected |= read_from(tables, names)
     return selected
 
 
 def _tagged(tables: Registry, tag: str) -> set[str]:
-    if found := {table.name for table in tables if tag in table.tags}:
-        return found
+    if names := {table.name for table in tables if tag in table.tags}:
+        return names
     known = ", ".join(sorted({tag for table in tables for tag in table.tags}))
     raise UsageError(f"no table has the tag {tag[:80]!r}: {f'there are {known}' if known else 'none has any'}")
 

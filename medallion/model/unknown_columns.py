@@ -26,8 +26,8 @@ def unknown_columns(table: Table, schemas: Schemas) -> list[str]:
         scopes = [*root_scope(tree).traverse()]
     except MedallionError:
         return []
-    found = [problem for scope in scopes for problem in _unknown_in(table, scope, schemas)]
-    return [*dict.fromkeys(found)]
+    problems = [problem for scope in scopes for problem in _unknown_in(table, scope, schemas)]
+    return [*dict.fromkeys(problems)]
 
 
 def _unknown_in(table: Table, scope: Scope, schemas: Schemas) -> Iterator[str]:

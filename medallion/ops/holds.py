@@ -39,11 +39,11 @@ def held_releases(lake: Lake) -> dict[int, list[str]]:
 
 def require_hold(lake: Lake, name: str) -> Hold:
     """Return the hold of that name. Raises UsageError, with the known names, if there is none."""
-    found = {hold.name: hold for hold in read_holds(lake)}
-    if name not in found:
-        known = f"the names in use are {', '.join(found)}; " if found else ""
+    holds_by_name = {hold.name: hold for hold in read_holds(lake)}
+    if name not in holds_by_name:
+        known = f"the names in use are {', '.join(holds_by_name)}; " if holds_by_name else ""
         raise UsageError(f"no release is held as {name}: {known}medallion release list shows numbers and names")
-    return found[name]
+    return holds_by_name[name]
 
 
 def require_free_name(lake: Lake, name: str) -> None:

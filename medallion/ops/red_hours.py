@@ -110,7 +110,8 @@ def read_red_hour(
     """
     failed = [record for record in failed_checks(lake, layers) if record.identity not in without]
     red = [RedHour.of(record) for record in failed if not of_current_rows or _has_read_current_rows(lake, record)]
-    return min(red, key=lambda one: one.hour, default=None)  # on a tie the first layer: others follow from it
+    # On a tie the first layer counts: failures of the others follow from it.
+    return min(red, key=lambda candidate: candidate.hour, default=None)
 
 
 def failed_checks(lake: Lake, layers: Iterable[str]) -> list[CheckRecord]:

@@ -102,8 +102,8 @@ def _refuse(log: EventLog, tables: Iterable[Table], problems: Mapping[str, str])
         log.add("refresh", table.layer, table.name, status="failed", details={"error": problems[table.name]})
     if wrong:
         more = f"; and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
-        named = "; ".join(problems[table.name] for table in wrong[:MAX_NAMED])
-        raise MedallionError(f"nothing was written: {named}{more}")
+        first_problems = "; ".join(problems[table.name] for table in wrong[:MAX_NAMED])
+        raise MedallionError(f"nothing was written: {first_problems}{more}")
 
 
 def _record_analysed(driver: Driver, tables: Iterable[Table]) -> None:

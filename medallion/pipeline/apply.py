@@ -125,10 +125,10 @@ def _require_turn(driver: Driver, hour: str, *, is_selection: bool) -> None:
             f"hour {hour} must wait: hour {before} is in Bronze and was not published; {advice.refresh(before)} first"
         )
     due = ledger.landed_hours(lake) | {*(restated.hours if restated else ())}
-    ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _listed_hours(driver), due, hour))
+    ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _source_hours(driver), due, hour))
 
 
-def _listed_hours(driver: Driver) -> Collection[str]:
+def _source_hours(driver: Driver) -> Collection[str]:
     """Return the hours of the source's last listing; empty if the source cannot be reached."""
     if driver.listing is None:
         try:

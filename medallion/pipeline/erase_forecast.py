@@ -9,7 +9,7 @@ from medallion.errors import UsageError
 from medallion.ingest.erase_rows import PersonRows, find_rows
 from medallion.ingest.erased_subjects import parse_subjects
 from medallion.inspect.person import Person
-from medallion.inspect.person_search import every_file, where_found
+from medallion.inspect.person_search import every_file, find_person
 from medallion.inspect.personal_columns import subject_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.model.registry import Registry
@@ -58,7 +58,7 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     known = parse_subjects(tables, subjects)
     plan = Plan("", "", tuple(known), names_of_subjects(tables), tuple(values))
     person_rows = find_rows(lake, tables, known)
-    plan = plan.with_found(person_rows)
+    plan = plan.with_identifiers(person_rows)
     finds = search(lake, tables, plan)
     ended = _ended(lake, tables, finds, person_rows)
     dropped = releases_naming(lake, ended)
@@ -80,7 +80,7 @@ def require_none_held(lake: Lake, tables: Registry, plan: Plan) -> None:
     if not held:
         return
     person_rows = find_rows(lake, tables, plan.subjects)
-    finds = search(lake, tables, plan.with_found(person_rows))
+    finds = search(lake, tables, plan.with_identifiers(person_rows))
     for number in releases_naming(lake, _ended(lake, tables, finds, person_rows)):
         if number in held:
             name, *_ = held[number]
@@ -122,4 +122,4 @@ def _at_source(source: str, person: Person) -> list[str]:
     if in_bucket(source):
         return [f"{source}: a bucket, which is not looked through"]
     places: list[Place] = [*every_file(Path(source))] if Path(source).is_dir() else []
-    return [str(place) for place in places if where_found(place, person) is not None]
+    return [str(place) for place in places if find_person(place, person) is not None]

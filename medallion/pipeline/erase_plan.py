@@ -43,13 +43,13 @@ class Plan:
         """The persons to search for."""
         return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts), Needles.of(self.hints))
 
-    def with_found(self, found: PersonRows) -> "Plan":
-        """Return the plan with the texts and keys of rows that were found."""
+    def with_identifiers(self, rows: PersonRows) -> "Plan":
+        """Return the plan with the texts, hints and keys of ``rows``, which are those of the persons."""
         return replace(
             self,
-            texts=tuple(sorted({*self.texts, *found.texts})),
-            hints=tuple(sorted({*self.hints, *found.hints})),
-            keys={name: tuple(sorted(known)) for name, known in found.keys.items()},
+            texts=tuple(sorted({*self.texts, *rows.texts})),
+            hints=tuple(sorted({*self.hints, *rows.hints})),
+            keys={name: tuple(sorted(known)) for name, known in rows.keys.items()},
         )
 
     def with_rows(self, table: str, count: int) -> "Plan":

@@ -10,7 +10,7 @@ from functools import partial
 from medallion.ingest.erased_subjects import Registered, subject_text
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.person import Person
-from medallion.inspect.person_search import every_file, is_below, where_found
+from medallion.inspect.person_search import every_file, find_person, is_below
 from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.verify_erased import folder_of_table, persons_by_folder
 from medallion.model.registry import Registry
@@ -36,7 +36,7 @@ class _Look:
     columns: frozenset[str] | None = None
 
     def finds(self, place: Place) -> bool:
-        return where_found(place, self.person, self.columns) is not None
+        return find_person(place, self.person, self.columns) is not None
 
 
 def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:

@@ -172,7 +172,7 @@ def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
     """Record the persons, then erase their rows from Bronze: in this order, after a crash no row is loaded again."""
     lake, register = driver.lake, Registered(driver.lake)
     person_rows = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
-    plan = plan.with_found(person_rows)
+    plan = plan.with_identifiers(person_rows)
     write_plan(lake, plan)
     register.write(register.read_or_begin().with_erased(person_rows.by_kind(plan.subjects)))
     for table, count in erase_rows(lake, driver.tables, person_rows, run.hour):
@@ -225,12 +225,12 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
     """
     lake, tainted = driver.lake, list[str]()
     by_folder = {str(lake.folder(table.name)): table.name for table in driver.tables}
-    kept = {lake.quarantine(feed.topic) for feed in driver.tables.feeds} | {lake.event_log, lake.releases}
-    kept = {str(lake.at(path)) for path in kept}
+    own_tables = {lake.quarantine(feed.topic) for feed in driver.tables.feeds} | {lake.event_log, lake.releases}
+    own_tables = {str(lake.at(path)) for path in own_tables}
     for folder in finds.tables:
         if folder in by_folder:
             tainted.append(by_folder[folder])
-        elif folder in kept:
+        elif folder in own_tables:
             tainted.append(folder)
         else:  # aggregate state, a table that was set aside or dropped, a copied snapshot
             files.remove_tree(lake.at(folder))

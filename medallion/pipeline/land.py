@@ -101,11 +101,11 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
 def _to_rebuild(driver: Driver) -> str:
     """Name the published tables that must be rebuilt, and say how; empty if there are none."""
     reasons = find_tables_to_rebuild(driver.lake, driver.tables, releases.latest(driver.lake))
-    named = "".join(
+    tables_by_reason = "".join(
         f"; {reason}: {', '.join(name for name in reasons if reasons[name] == reason)}"
         for reason in dict.fromkeys(reasons.values())
     )
-    return f"{named}: {advice.reprocess()}" if named else ""
+    return f"{tables_by_reason}: {advice.reprocess()}" if tables_by_reason else ""
 
 
 def plan_landing(

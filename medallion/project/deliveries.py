@@ -1,4 +1,4 @@
-"""The section [source] of medallion.toml: how feeds are delivered, all of them and each that differs."""
+"""The section [source] of medallion.toml: how feeds are delivered, by default and individually."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[^/*{}\s]{1,200}")
 
 @dataclass(frozen=True)
 class Deliveries:
-    """How a project's feeds are delivered. every: those that nothing else is said of. feeds: the others, with names."""
+    """How a project's feeds are delivered. every: the default. feeds: by name, the feeds that differ from it."""
 
     every: Delivery = USUAL
     feeds: tuple[tuple[str, Delivery], ...] = ()
@@ -37,7 +37,7 @@ class Deliveries:
     def fill_in(self, tables: Iterable[Node], file: Path) -> list[Node]:
         """Return ``tables`` with the delivery of each feed.
 
-        Raises UsageError for a feed that is none of them, and for two that would have the same files.
+        Raises UsageError for a feed that is not among them, and for two feeds that would have the same files.
         """
         of_feed = dict(self.feeds)
         filled = [
@@ -50,12 +50,12 @@ class Deliveries:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean source.feeds.{close[0]}?" if close else f"there are {', '.join(known)}"
             raise UsageError(f"{file}: source.feeds.{name[:40]} is no feed: {hint}")
-        for one, other in combinations(feeds, 2):
-            if one.delivery.layout.may_share(one.source_name, other.delivery.layout, other.source_name):
-                paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (one, other)]
+        for first, second in combinations(feeds, 2):
+            if first.delivery.layout.may_share(first.source_name, second.delivery.layout, second.source_name):
+                paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (first, second)]
                 shown = " and ".join(dict.fromkeys(paths))
                 raise UsageError(
-                    f"{file}: {one.topic} and {other.topic} would have the same files, {shown}: give"
+                    f"{file}: {first.topic} and {second.topic} would have the same files, {shown}: give"
                     " each a layout or name that the other cannot have, such as a folder of its own"
                 )
         return filled
@@ -96,7 +96,7 @@ def read_deliveries(file: Path, source: Mapping[str, Any]) -> Deliveries:
 
 
 def _require_marker_of_an_hour(file: Path, key: str, delivery: Delivery) -> None:
-    """Raise UsageError for a marker that would be missing for ever, or that of all hours."""
+    """Raise UsageError for a marker that can never exist, or that would be the same for all hours."""
     if not delivery.complete.marker:
         return
     place = delivery.complete.marker_in(delivery.layout)
@@ -113,7 +113,7 @@ def _require_marker_of_an_hour(file: Path, key: str, delivery: Delivery) -> None
 
 
 def _read(file: Path, where: str, content: Mapping[str, Any], base: Delivery) -> Delivery:
-    """Read the keys of one section; what it does not say is as in ``base``."""
+    """Read the keys of one section; keys that it lacks are as in ``base``."""
     values: dict[str, Any] = {}
     for key in FEED_KEYS:
         if key not in content:

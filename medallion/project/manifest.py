@@ -1,4 +1,4 @@
-"""medallion.toml: what a project says of itself, read and checked before anything else is."""
+"""medallion.toml: the declaration of a project, which is read and checked before anything else."""
 
 import os
 import re
@@ -49,7 +49,7 @@ class Manifest:
     """What medallion.toml holds.
 
     layers: from the bottom up; the first one is fed from the source. generator: the package with commands that make a
-    source, None where it comes from elsewhere. owner: whom readers ask about tables that name nobody. defaults: of
+    source; None if it comes from elsewhere. owner: the contact for tables that name no owner. defaults: of
     settings, by field, as the texts that an environment variable would have. deliveries: how the source delivers each
     feed.
     """
@@ -63,10 +63,10 @@ class Manifest:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """Read a project's medallion.toml; relative paths in it are of its folder.
+    """Read a project's medallion.toml; relative paths in it start from its folder.
 
     Raises:
-        UsageError: It cannot be read, or has a key that is unknown, for which the nearest known one is named.
+        UsageError: It cannot be read, or has an unknown key; the message names the nearest known key.
     """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -99,9 +99,9 @@ def _free_settings() -> tuple[str, ...]:
     return tuple(name for name in Settings.model_fields if name not in _IN_SECTIONS)
 
 
-def _require_known(file: Path, where: str, found: Iterable[str], known: Iterable[str]) -> None:
+def _require_known(file: Path, where: str, keys: Iterable[str], known: Iterable[str]) -> None:
     known = [*known]
-    for name in found:
+    for name in keys:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {where}{close[0]}?" if close else f"it may have {', '.join(known)}"

@@ -38,7 +38,7 @@ class Project:
 
     root: the folder. name: of the project. layers: from the bottom up; the first one is fed from the source, the others
     are computed. defaults: of settings, which environment variables win over. generator: the package with commands that
-    make a source. deliveries: how the source delivers each feed. owner: whom readers ask about tables that name nobody.
+    make a source. deliveries: how the source delivers each feed. owner: the contact for tables that name no owner.
     """
 
     root: Path
@@ -51,9 +51,9 @@ class Project:
 
     @contextmanager
     def entered(self) -> Iterator["Project"]:
-        """Have ``find_project`` return this one until the block ends, for this thread or asynchronous task alone.
+        """Make ``find_project`` return this project until the block ends, in this thread or asynchronous task only.
 
-        Tasks and requests of two projects in one process do so, and do not meet.
+        So tasks and requests of two projects in one process do not interfere.
         """
         token = self.enter()
         try:
@@ -62,7 +62,7 @@ class Project:
             _entered.reset(token)
 
     def enter(self) -> Token["Project"]:
-        """Have ``find_project`` return this one in the asynchronous task that calls it, which ends by itself."""
+        """Make ``find_project`` return this project for the rest of the asynchronous task that calls it."""
         return _entered.set(self)
 
     def settings(self, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -70,7 +70,7 @@ class Project:
         return Settings.from_environment(self.environment(environment), self.defaults)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return ``variables`` with those that contain the project's name in the place of the general ones.
+        """Return ``variables`` with each general one replaced by the one that contains the project's name, if set.
 
         MEDALLION_SHOP_LAKE is for the project shop alone, and overrides MEDALLION_LAKE.
         """
@@ -93,15 +93,15 @@ class Project:
         return _registry(self.root, self.layers, extras, self.deliveries)
 
     def suite(self, layer: str) -> Mapping[str, tuple[Expectation, ...]]:
-        """Return the promises of ``expectations/<layer>.py`` across tables; nothing where there is no such module.
+        """Return the expectations across tables in ``expectations/<layer>.py``; empty if there is no such module.
 
-        Raises BadDeclaration for one on a table that the layer does not declare.
+        Raises BadDeclaration for an expectation on a table that the layer does not declare.
         """
         return _suite(self.root, self.layers, layer, self.deliveries)
 
 
 def project_above(folder: Path) -> Project | None:
-    """Return the nearest project from ``folder`` upwards; None where there is none. Raises as ``project_at`` does."""
+    """Return the nearest project from ``folder`` upwards; None if there is none. Raises as ``project_at`` does."""
     for place in (folder, *folder.parents):
         if (place / manifest.NAME).is_file():
             return project_at(place)
@@ -112,20 +112,20 @@ def find_project(start: Path | None = None) -> Project:
     """Find the project: the one that was entered, else the folder that MEDALLION_PROJECT names, else the nearest one
     from ``start`` upwards.
 
-    start: the working directory if not given. A command of a checkout that runs elsewhere finds that of the checkout.
+    start: by default the working directory. A command of a checkout that runs elsewhere finds the checkout's project.
 
-    Raises UsageError when there is none, or it cannot be read.
+    Raises UsageError if there is none, or it cannot be read.
     """
     if start is None and (entered := _entered.get(None)) is not None:
         return entered
-    if named := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
-        root = Path(named).expanduser().resolve()
+    if folder := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
+        root = Path(folder).expanduser().resolve()
         if not (root / manifest.NAME).is_file():
-            raise UsageError(f"{PREFIX}{ROOT}={named}: that folder has no {manifest.NAME}")
+            raise UsageError(f"{PREFIX}{ROOT}={folder}: that folder has no {manifest.NAME}")
         return project_at(root)
     here = (start or Path.cwd()).resolve()
-    if found := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
-        return found
+    if project := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
+        return project
     raise UsageError(
         f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, name"
         f" its folder in {PREFIX}{ROOT}, or make one with medallion init DIR"
@@ -139,7 +139,7 @@ def find_template() -> Path:
 
 @cache
 def project_at(root: Path) -> Project:
-    """Read the project in ``root``. Raises UsageError when its medallion.toml is not right."""
+    """Read the project in ``root``. Raises UsageError if its medallion.toml is invalid."""
     read: Manifest = read_manifest(root / manifest.NAME)
     return Project(root, read.name, read.layers, read.defaults, read.generator, read.deliveries, read.owner)
 
@@ -195,7 +195,7 @@ def _suite(
 
 @contextmanager
 def _own_modules(root: Path) -> Iterator[None]:
-    """Let the modules of a project import its folders by their names, and leave these names to the next project."""
+    """Let the modules of a project import its folders by name during the block; then free these names for others."""
     with _importing:
         others = {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in _FOLDERS}
         for name in _FOLDERS:
@@ -209,7 +209,7 @@ def _own_modules(root: Path) -> Iterator[None]:
 
 
 def _import(name: str, root: Path) -> ModuleType:
-    """Import a module of a project. Raises BadDeclaration, with file and line, for whatever goes wrong in it."""
+    """Import a module of a project. Raises BadDeclaration, with file and line, for any error in it."""
     try:
         return import_module(name)
     except MedallionError:
@@ -233,7 +233,7 @@ def _package(root: Path, folder: str) -> ModuleType:
 
 
 def package_of(root: Path) -> str:
-    """Return the package that holds the modules of a project: two do not share a module's name."""
+    """Return the package of a project's modules: it is unique, so that two projects never share a module name."""
     name = f"medallion_project_{sha256(str(root).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         _add_package(name, root)

@@ -87,14 +87,15 @@ class KeptState:
         }
         rows = target.spark.sql(state_text(self.part), **frames)
         filled = ", ".join(f"CAST(COALESCE({c}, 0) AS {_type(rows, c)}) AS {c}" for c in self._counters)
-        return self.log.write(target.spark.sql(f"SELECT {_listed([*self._groups, filled])} FROM {{rows}}", rows=rows))
+        columns = _column_list([*self._groups, filled])
+        return self.log.write(target.spark.sql(f"SELECT {columns} FROM {{rows}}", rows=rows))
 
     def rows(self, state: TableState) -> "DataFrame":
         """Return the relation, as the rest of the query reads it."""
         log = read_table(self.target.spark, self.log.path, state)
         sums = ", ".join(f"CAST(COALESCE(SUM({c}), 0) AS {_type(log, c)}) AS {c}" for c in self._counters)
-        by = f" GROUP BY {_listed(self._groups)}" if self._groups else ""
-        groups = log.sparkSession.sql(f"SELECT {_listed([*self._groups, sums])} FROM {{log}}{by}", log=log)
+        by = f" GROUP BY {_column_list(self._groups)}" if self._groups else ""
+        groups = log.sparkSession.sql(f"SELECT {_column_list([*self._groups, sums])} FROM {{log}}{by}", log=log)
         return log.sparkSession.sql(view_text(self.part), state=groups)
 
     @property
@@ -160,14 +161,14 @@ class KeptState:
         spark, groups = self.target.spark, self._groups
         older, newer = (spark.sql(state_text(self.part), **frames) for frames in (before, after))
         sides = " UNION ALL ".join(
-            f"SELECT {_listed([*groups, *(f'{sign}{c} AS {c}' for c in self._counters)])} FROM {{{name}}}"
+            f"SELECT {_column_list([*groups, *(f'{sign}{c} AS {c}' for c in self._counters)])} FROM {{{name}}}"
             for name, sign in (("older", "-"), ("newer", ""))
         )
         sums = ", ".join(f"CAST(COALESCE(SUM({c}), 0) AS {_type(newer, c)}) AS {c}" for c in self._counters)
-        by = f" GROUP BY {_listed(groups)}" if groups else ""
+        by = f" GROUP BY {_column_list(groups)}" if groups else ""
         differs = " OR ".join(f"{c} <> 0" for c in self._counters)
         added = spark.sql(
-            f"SELECT * FROM (SELECT {_listed([*groups, sums])} FROM ({sides}){by}) WHERE {differs}",
+            f"SELECT * FROM (SELECT {_column_list([*groups, sums])} FROM ({sides}){by}) WHERE {differs}",
             older=older,
             newer=newer,
         )
@@ -176,7 +177,7 @@ class KeptState:
         return data if data.num_rows else None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _column_list(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 

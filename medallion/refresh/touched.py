@@ -149,8 +149,8 @@ def rows_with(
     rows = read_table(spark, path, state, files_with(column, values), columns)
     known = [value for value in values if value is not None]
     if len(values) <= delta_writes.MAX_LISTED_KEYS:
-        listed = [f"`{column}` IN ({literal_list(known)})"] if known else []
-        return rows.where(" OR ".join([*listed, *([f"`{column}` IS NULL"] if None in values else [])]))
+        conditions = [f"`{column}` IN ({literal_list(known)})"] if known else []
+        return rows.where(" OR ".join([*conditions, *([f"`{column}` IS NULL"] if None in values else [])]))
     schema = pa.schema(state.delta.schema().to_arrow())
     few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
     return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))

@@ -155,9 +155,9 @@ def _live_rows(spark: "SparkSession", path: str, files: Sequence[str], schema: A
         }
     )
     dead = F.broadcast(spark.createDataFrame(positions))
-    found = _parquet(spark, path, marked, schema)
+    marked_rows = _parquet(spark, path, marked, schema)
     place = [F.col("_metadata.file_name") == dead["_dead_file"], F.col("_metadata.row_index") == dead["_dead_row"]]
-    live = found.join(dead, place, "left_anti")
+    live = marked_rows.join(dead, place, "left_anti")
     return rows.unionAll(live) if plain else live
 
 

@@ -36,9 +36,9 @@ def require_jars(folder: Path, lock: Path, spark: Path, java: Callable[[], Path]
     Raises:
         MedallionError: The JARs cannot be fetched.
     """
-    found = {jar.name for jar in folder.glob("*.jar")}
+    jar_names = {jar.name for jar in folder.glob("*.jar")}
     locked = {name for _, name, _ in locked_jars(lock)}
-    if found >= locked or found - locked:  # other JARs may be there on purpose: the folder is not touched
+    if jar_names >= locked or jar_names - locked:  # other JARs may be there on purpose: the folder is not touched
         return sorted(folder.glob("*.jar"))
     try:
         fetch_jars(java(), lock, folder, spark, report)

@@ -110,16 +110,16 @@ def _heap(pid: int) -> dict[str, Usage]:
     """Return heap and class figures. The class space has a limit even where metaspace has none."""
     flags = dict(re.findall(r"-XX:(\w+)=(\d+)", _ask(pid, "VM.flags")))
     most = flags.get("MaxMetaspaceSize")
-    heap, found = 0, {}
+    heap, usages = 0, {}
     for line in _ask(pid, "GC.heap_info").splitlines():
         numbers = {word: int(number) * 1024 for word, number in re.findall(r"(used|reserved) (\d+)K", line)}
         if line.lstrip().startswith("Metaspace"):
-            found["metaspace"] = Usage(numbers["used"], int(most) if most else None)
+            usages["metaspace"] = Usage(numbers["used"], int(most) if most else None)
         elif line.lstrip().startswith("class space"):
-            found["class_space"] = Usage(numbers["used"], numbers["reserved"])
+            usages["class_space"] = Usage(numbers["used"], numbers["reserved"])
         else:
             heap += numbers.get("used", 0)
-    return found | {"heap": Usage(heap, int(flags["MaxHeapSize"]))}
+    return usages | {"heap": Usage(heap, int(flags["MaxHeapSize"]))}
 
 
 def _code_cache(answer: str) -> Usage:

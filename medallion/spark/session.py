@@ -269,8 +269,8 @@ def _in_short(error: Exception) -> str:
 class _Pool(ThreadPoolExecutor):
     """Threads that inherit the context variables of the thread that submits the work, such as the active project."""
 
-    def submit(self, work: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        return super().submit(copy_context().run, work, *args, **named)
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return super().submit(copy_context().run, work, *args, **kwargs)
 
 
 def in_parallel() -> ThreadPoolExecutor:

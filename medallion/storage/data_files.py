@@ -46,8 +46,8 @@ def write_change_file(folder: Place, rows: "pa.Table") -> Action:
 def indexed_columns(delta: "DeltaTable") -> list[str]:
     """Return the columns for which files of the table have statistics."""
     names, configuration = [field.name for field in delta.schema().fields], delta.metadata().configuration
-    if listed := configuration.get("delta.dataSkippingStatsColumns"):
-        wanted = {name.strip().strip("`") for name in listed.split(",")}
+    if column_list := configuration.get("delta.dataSkippingStatsColumns"):
+        wanted = {name.strip().strip("`") for name in column_list.split(",")}
         return [name for name in names if name in wanted]
     count = int(configuration.get("delta.dataSkippingNumIndexedCols", _INDEXED_COLUMNS))
     return names if count < 0 else names[:count]

@@ -82,6 +82,6 @@ def metadata_with(delta: "DeltaTable", name: str, value: str) -> Action:
 
 def removal(added: Action, *, data_change: bool = True) -> Action:
     """Return the ``remove`` of a file for its ``add``, including its deletion vector, which is part of its identity."""
-    kept = {name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added}
+    fields = {name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added}
     moment = time.time_ns() // 1_000_000
-    return kept | {"deletionTimestamp": moment, "dataChange": data_change, "extendedFileMetadata": True}
+    return fields | {"deletionTimestamp": moment, "dataChange": data_change, "extendedFileMetadata": True}

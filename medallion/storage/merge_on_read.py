@@ -237,8 +237,8 @@ def marking_actions(
     for path in all_dead:
         actions.append(("remove", removal(added[path])))
         if path in remaining:
-            kept = {"stats": json.dumps({**statistics[path], "tightBounds": False}), "dataChange": True}
-            actions.append(("add", {**added[path], **kept, "deletionVector": descriptors[path]}))
+            changed_fields = {"stats": json.dumps({**statistics[path], "tightBounds": False}), "dataChange": True}
+            actions.append(("add", {**added[path], **changed_fields, "deletionVector": descriptors[path]}))
     return actions
 
 

@@ -36,10 +36,10 @@ def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: i
 
     names = [unquote(name) for name in by_delta_rs(dry_run=True)]
     vectors = {name for name in names if name.endswith(FILE_SUFFIX)}
-    kept = _needed_vectors(delta, folder, needed, hours, vectors) if vectors else set()
-    unneeded = [folder / name for name in names if name not in kept]
-    there = files.each(lambda file: file.exists(), unneeded)
-    gone = [file for file, exists in zip(unneeded, there, strict=True) if exists]
+    needed_vectors = _needed_vectors(delta, folder, needed, hours, vectors) if vectors else set()
+    unneeded = [folder / name for name in names if name not in needed_vectors]
+    presence = files.each(lambda file: file.exists(), unneeded)
+    gone = [file for file, exists in zip(unneeded, presence, strict=True) if exists]
     if gone and vectors:  # delta-rs would remove needed vectors too, as leftovers of a crash
         files.each(lambda file: file.unlink(missing_ok=True), gone)
     elif gone:

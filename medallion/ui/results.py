@@ -105,9 +105,9 @@ def _cards(
         except MedallionError as error:
             return str(error)
 
-    found = side_by_side(read, [table for table in tables if table.chart])
-    cards = [_card(headline, currency) for headline in found if isinstance(headline, Headline)]
-    return cards, [error for error in found if isinstance(error, str)]
+    outcomes = side_by_side(read, [table for table in tables if table.chart])
+    cards = [_card(headline, currency) for headline in outcomes if isinstance(headline, Headline)]
+    return cards, [error for error in outcomes if isinstance(error, str)]
 
 
 def _card(headline: Headline, currency: str) -> Card:
@@ -197,9 +197,9 @@ def _draw(
     columns: tuple[str, ...],
     points: tuple[tuple[Any, ...], ...],
     partial: frozenset[int],
-    named: tuple[str, str],
+    table_and_currency: tuple[str, str],
 ) -> Plot:
-    table, currency = named
+    table, currency = table_and_currency
     units = [f" ({currency})" if is_money(column, "DECIMAL") else "" for column in columns]
     names = [f"{column.replace('_', ' ')}{unit}" for column, unit in zip(columns, units, strict=True)]
     x = chart.x.replace("_", " ")

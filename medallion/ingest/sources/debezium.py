@@ -169,8 +169,8 @@ class _Reader:
         if not has_unavailable:
             return Change(False, row, NOTHING, forms)
         available = _available(row)
-        kept = frozenset(name.casefold() for name in row.keys() - available.keys())
-        return Change(False, available, kept or NOTHING, forms)
+        kept_names = frozenset(name.casefold() for name in row.keys() - available.keys())
+        return Change(False, available, kept_names or NOTHING, forms)
 
     def _has_other_key(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Check whether the key changed; ``before`` may lack columns, or have null in them."""
