@@ -6,16 +6,16 @@ database. Spark reads the tables at the versions, and with the columns, that the
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from medallion.checks.by_change import with_query
 from medallion.checks.context import tables_in_query
+from medallion.checks.judgement import Counts, Judgement
 from medallion.checks.result import EXAMPLES, Verdict
-from medallion.checks.scope_proof import why_unproven
 from medallion.checks.spark_sql import NotBySpark, share_query, to_spark
 from medallion.errors import one_line
-from medallion.expect.scopes import Counted, Share
+from medallion.expect.scopes import Share
 from medallion.expect.vocabulary import Expectation
 from medallion.spark.collect import quoted
 from medallion.spark.delta_reads import read_table
@@ -28,42 +28,6 @@ if TYPE_CHECKING:
 COUNTS = "__counts"  # the end of the name of a table of what Spark counted
 
 
-class Asked(NamedTuple):
-    """An expectation, and its query with the names of tables in the place of placeholders, if it is a query."""
-
-    expectation: Expectation
-    query: str | None
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the next check of changed rows continues from the numbers of failed rows and of rows with a value."""
-        return isinstance(self.expectation.by_change, Counted) and why_unproven(self.expectation) is None
-
-    @property
-    def failure(self) -> str:
-        """SQL that is true if the counts ``failed`` and ``checked`` mean that the expectation failed."""
-        scope = self.expectation.by_change
-        if self.is_counted and isinstance(scope, Share):
-            return f"100 * failed > {scope.allowed_percent} * checked"
-        if "mostly" in self.expectation.arguments:  # in floating point, as Great Expectations computes it
-            mostly = f"CAST('{self.expectation.arguments['mostly']!r}' AS DOUBLE)"
-            return f"checked > 0 AND (CAST(checked AS DOUBLE) - failed) / CAST(checked AS DOUBLE) < {mostly}"
-        return "failed > 0"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What Spark counted for one expectation.
-
-    failed: the failed rows, or the rows that its query returns. checked: the rows with a value; None for a query.
-    records: the records in the groups that its query returns; None if each row is one record.
-    """
-
-    failed: int
-    checked: int | None = None
-    records: int | None = None
-
-
 class SparkCounter:
     """Counts what fails in the tables of one check. start: returns the session, and starts it when first called."""
 
@@ -72,27 +36,30 @@ class SparkCounter:
         self._frames: dict[str, DataFrame] = {}
         self._broken: Exception | None = None
 
-    def count(self, table: str, asked: Sequence[Asked]) -> list[Counts | NotBySpark]:
+    def count(self, table: str, judgements: Sequence[Judgement]) -> list[Counts | NotBySpark]:
         """Return the counts for each expectation on ``table``; those with a condition are counted in one scan.
 
         Raises the error of a Spark that does not start, or that ends.
         """
         self._require_started()
-        conditions = [each for each in asked if each.expectation.condition is not None]
+        conditions = [j.declared.condition for j in judgements if j.declared.condition is not None]
         by_condition = iter(self._count_conditions(table, conditions))
-        return [next(by_condition) if each in conditions else self._count_query(table, each) for each in asked]
+        return [
+            self._count_query(table, judgement) if judgement.declared.condition is None else next(by_condition)
+            for judgement in judgements
+        ]
 
-    def describe_failure(self, table: str, failed: Asked, counts: Counts) -> Verdict:
+    def describe_failure(self, table: str, judgement: Judgement, counts: Counts) -> Verdict:
         """Return the verdict on an expectation that failed: how many rows, and a few of them as a hint for readers."""
-        condition = failed.expectation.condition
+        condition = judgement.declared.condition
         if condition is not None:
             percent = counts.failed / counts.checked * 100 if counts.checked else None
             rows = self._examples(f"SELECT * FROM {quoted(table)} WHERE NOT ({condition})", [table])
             return Verdict(False, counts.failed, percent, rows)
-        query, names = _translate(failed), _tables_of(table, failed)
-        if failed.is_counted:  # by its rows so far, not by the groups that its query returns
+        query, names = _translate(judgement), _tables_of(table, judgement)
+        if judgement.has_tolerance:  # by its rows so far, not by the groups that its query returns
             with suppress(Exception):
-                counts = self._count_rows(query, names, failed.expectation)
+                counts = self._count_rows(query, names, judgement.declared)
         return Verdict(False, counts.failed, rows=self._examples(query, names), records=counts.records)
 
     def _require_started(self) -> None:
@@ -105,31 +72,30 @@ class SparkCounter:
             self._broken = error
             raise
 
-    def _count_conditions(self, table: str, asked: Sequence[Asked]) -> list[Counts | NotBySpark]:
+    def _count_conditions(self, table: str, conditions: Sequence[str]) -> list[Counts | NotBySpark]:
         from pyspark.errors import AnalysisException, PySparkException
 
-        if not asked:
+        if not conditions:
             return []
-        conditions = [each.expectation.condition for each in asked]
         sums = ", ".join(f"COUNT_IF(NOT ({condition})), COUNT({condition})" for condition in conditions)
         try:
             values = self._first(f"SELECT {sums} FROM {quoted(table)}", [table])
         except AnalysisException as error:
-            if len(asked) == 1:
+            if len(conditions) == 1:
                 return [NotBySpark(one_line(error))]
-            return [counts for each in asked for counts in self._count_conditions(table, [each])]
+            return [counts for each in conditions for counts in self._count_conditions(table, [each])]
         except PySparkException as error:
-            return [NotBySpark(one_line(error))] * len(asked)
+            return [NotBySpark(one_line(error))] * len(conditions)
         return [Counts(*pair) for pair in zip(values[::2], values[1::2], strict=True)]
 
-    def _count_query(self, table: str, asked: Asked) -> Counts | NotBySpark:
+    def _count_query(self, table: str, judgement: Judgement) -> Counts | NotBySpark:
         from pyspark.errors import PySparkException
 
-        scope, names = asked.expectation.by_change, _tables_of(table, asked)
+        scope, names = judgement.declared.by_change, _tables_of(table, judgement)
         try:
-            if asked.is_counted and isinstance(scope, Share):
+            if judgement.has_tolerance and isinstance(scope, Share):
                 return Counts(*self._first(share_query(table, scope), names))
-            return self._count_rows(_translate(asked), names, asked.expectation)
+            return self._count_rows(_translate(judgement), names, judgement.declared)
         except NotBySpark as error:
             return error
         except PySparkException as error:
@@ -167,26 +133,41 @@ class SparkCounter:
         return self._frames[name]
 
 
-def by_counts(views: Views, table: str, counted: Sequence[tuple[Asked, Counts]]) -> tuple[str, list[Expectation]]:
-    """Put counts into a table of the check's database; return its name, and expectations on it for each.
+def look_at_counts(views: Views, table: str, judgements: Sequence[Judgement]) -> None:
+    """Put the counts of ``judgements`` into a table of the check's database, and have each look at its own.
 
-    The query of such an expectation finds the counts if they mean that the declared one failed.
+    Great Expectations then asks a query that finds the counts if they mean failure, and the next check of changed rows
+    continues from them.
     """
-    name = f"{table}{COUNTS}"
+    name, rows = f"{table}{COUNTS}", []
+    for place, judgement in enumerate(judgements):
+        counts, proof = judgement.counts or Counts(0), judgement.look.proof
+        rows.append((place, counts.failed, counts.checked))
+        query = f"SELECT failed, checked FROM {name} WHERE expectation = {place} AND {_failure(judgement)}"
+        if judgement.has_tolerance:
+            proof = replace(proof, failed=counts.failed, values=counts.checked)
+        expectation = with_query(judgement.declared, query)
+        judgement.look = replace(judgement.look, view=name, expectation=expectation, proof=proof)
     views.connection.execute(f"CREATE OR REPLACE TABLE {name} (expectation INTEGER, failed HUGEINT, checked HUGEINT)")
-    rows = [(place, counts.failed, counts.checked) for place, (_, counts) in enumerate(counted)]
     views.connection.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)
-    query = f"SELECT failed, checked FROM {name} WHERE expectation = {{}} AND {{}}"
-    return name, [
-        with_query(asked.expectation, query.format(at, asked.failure)) for at, (asked, _) in enumerate(counted)
-    ]
 
 
-def _tables_of(table: str, asked: Asked) -> list[str]:
-    return [table, *sorted(tables_in_query(asked.expectation) - {table})]
+def _failure(judgement: Judgement) -> str:
+    """SQL that is true if the counts ``failed`` and ``checked`` mean that the expectation failed."""
+    scope, arguments = judgement.declared.by_change, judgement.declared.arguments
+    if judgement.has_tolerance and isinstance(scope, Share):
+        return f"100 * failed > {scope.allowed_percent} * checked"
+    if "mostly" in arguments:  # in floating point, as Great Expectations computes it
+        share = "(CAST(checked AS DOUBLE) - failed) / CAST(checked AS DOUBLE)"
+        return f"checked > 0 AND {share} < CAST('{arguments['mostly']!r}' AS DOUBLE)"
+    return "failed > 0"
 
 
-def _translate(asked: Asked) -> str:
-    if asked.query is None:
-        raise NotBySpark(f"{asked.expectation.kind} has no SQL")
-    return to_spark(asked.query)
+def _tables_of(table: str, judgement: Judgement) -> list[str]:
+    return [table, *sorted(tables_in_query(judgement.declared) - {table})]
+
+
+def _translate(judgement: Judgement) -> str:
+    if judgement.query is None:
+        raise NotBySpark(f"{judgement.declared.kind} has no SQL")
+    return to_spark(judgement.query)

@@ -17,10 +17,11 @@ from medallion.checks.by_change import (
     Look,
     expectation_digest,
 )
-from medallion.checks.by_spark import COUNTS, Asked, Counts, SparkCounter, by_counts
-from medallion.checks.context import CheckContext, SparkChecks, placeholders, tables_in_query
+from medallion.checks.by_spark import COUNTS, SparkCounter, look_at_counts
+from medallion.checks.context import CheckContext, bind, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
-from medallion.checks.findings import Finding, describe
+from medallion.checks.findings import describe
+from medallion.checks.judgement import Judgement
 from medallion.checks.lean_imports import lean_imports
 from medallion.checks.report_store import write_report
 from medallion.checks.result import (
@@ -121,37 +122,6 @@ def run_checkpoint(
     return result
 
 
-_NOT_JUDGED = Verdict(False, error="it was not judged")
-
-
-@dataclass
-class _Judgement:
-    """An expectation as declared, the rows that it reads, and the verdict, which may be that it cannot be judged.
-
-    query: its SQL over whole tables, for readers. counts: what Spark counted, if it did. note: why it did not, although
-    a table is large.
-    """
-
-    declared: Expectation
-    look: Look
-    query: str | None = None
-    verdict: Verdict = _NOT_JUDGED
-    counts: Counts | None = None
-    note: str | None = None
-
-    @property
-    def asked(self) -> Asked:
-        return Asked(self.declared, self.query)
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict.success and not self.verdict.error
-
-    @property
-    def finding(self) -> Finding:
-        return Finding(self.declared, self.verdict, self.look.way, self.query, self.note)
-
-
 class _Judge:
     """Has Great Expectations judge the expectations of one check.
 
@@ -162,20 +132,20 @@ class _Judge:
         self._views, self._run_name, self._at = views, run_name, at
         self._is_by_change = context.basis is not None
         self._spark = SparkCounter(context.spark.start, views) if context.spark else None
-        self._large = _large_tables(views, context.spark)
+        self._large = context.spark.large_tables(views) if context.spark else frozenset()
         self._changed = ChangedRows(views, context.basis or Basis(), at, self._large)
         self.startup_seconds = 0.0
         self.seconds: dict[str, float] = {}
         self.judged: list[Judged] = []
 
-    def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Judgement]]:
+    def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[Judgement]]:
         """Judge every expectation of each table."""
         judgements = {table: [self._plan(expectation, table) for expectation in suites[table]] for table in suites}
         self._count_by_spark(judgements)
         if self._is_by_change:
             self._ask_together(judgements)
         self._ask(judgements, self._run_name)
-        again: dict[str, list[_Judgement]] = {}
+        again: dict[str, list[Judgement]] = {}
         for table, suite in judgements.items():
             for judgement in suite:
                 if not judgement.passed and not judgement.look.is_final:
@@ -185,9 +155,9 @@ class _Judge:
         self._ask(again, f"{self._run_name} again")
         return judgements
 
-    def _plan(self, expectation: Expectation, table: str) -> _Judgement:
+    def _plan(self, expectation: Expectation, table: str) -> Judgement:
         other_tables = tables_in_query(expectation)
-        judgement = _Judgement(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
+        judgement = Judgement(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
         for name in (table, *sorted(other_tables)):
             if name not in self._views.versions:
                 why = self._views.errors.get(name, f"{name} is not among the tables of this check")
@@ -207,19 +177,17 @@ class _Judge:
             look = replace(self._on_whole_table(judgement, table), proof=look.proof)
         return replace(judgement, look=look)
 
-    def _on_whole_table(self, judgement: _Judgement, table: str) -> Look:
+    def _on_whole_table(self, judgement: Judgement, table: str) -> Look:
         """Return a look at the whole table by the expectation's own query, which returns the failed rows."""
         judged = judgement.declared
         if judgement.query is not None:
             judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
         is_large = not self._large.isdisjoint({table, *tables_in_query(judgement.declared)})
-        reads_rows = not isinstance(
-            judged.by_change, RowCount
-        )  # their number is in Delta's log and in Parquet's footers
+        reads_rows = not isinstance(judged.by_change, RowCount)  # their number is in the footers of the files
         way = BY_SPARK if is_large and reads_rows and judgement.note is None else WHOLE
         return Look(way, table, judged, Proof(self._at.isoformat()), is_final=True)
 
-    def _count_by_spark(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
+    def _count_by_spark(self, judgements: Mapping[str, Sequence[Judgement]]) -> None:
         """Have Spark count what fails in large tables; Great Expectations then judges the counts.
 
         What Spark cannot run is looked at by DuckDB, with a note; if Spark breaks down, expectations have failed.
@@ -230,34 +198,22 @@ class _Judge:
                 continue
             begun = perf_counter()
             try:
-                found = self._spark.count(table, [judgement.asked for judgement in large])
+                answers = self._spark.count(table, large)
             except Exception as error:
                 for judgement in large:
                     judgement.look = replace(judgement.look, expectation=None)
                     judgement.verdict = Verdict(False, error=f"Spark broke down: {one_line(error)}")
                 continue
-            counted = []
-            for judgement, counts in zip(large, found, strict=True):
+            for judgement, counts in zip(large, answers, strict=True):
                 if isinstance(counts, NotBySpark):
                     judgement.note, judgement.look = str(counts), self._by_duckdb(judgement, table)
                 else:
                     judgement.counts = counts
-                    counted.append((judgement, counts))
-            self._judge_counts(table, counted)
+            if with_counts := [judgement for judgement in large if judgement.counts]:
+                look_at_counts(self._views, table, with_counts)
             self.seconds[table] = self.seconds.get(table, 0.0) + perf_counter() - begun
 
-    def _judge_counts(self, table: str, counted: Sequence[tuple[_Judgement, Counts]]) -> None:
-        """Have Great Expectations look at what Spark counted, and the next check continue from it."""
-        if not counted:
-            return
-        view, queries = by_counts(self._views, table, [(judgement.asked, counts) for judgement, counts in counted])
-        for (judgement, counts), expectation in zip(counted, queries, strict=True):
-            proof = judgement.look.proof
-            if judgement.asked.is_counted:
-                proof = replace(proof, failed=counts.failed, values=counts.checked)
-            judgement.look = replace(judgement.look, view=view, expectation=expectation, proof=proof)
-
-    def _by_duckdb(self, judgement: _Judgement, table: str) -> Look:
+    def _by_duckdb(self, judgement: Judgement, table: str) -> Look:
         """Return a look by DuckDB at tables that are for Spark."""
         try:
             look = self._changed.whole(table, judgement.declared, by_duckdb=True)
@@ -265,9 +221,9 @@ class _Judge:
             look = judgement.look
         return replace(judgement.look, way=WHOLE, proof=look.proof) if look.is_final else look
 
-    def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
+    def _ask_together(self, judgements: Mapping[str, Sequence[Judgement]]) -> None:
         """Have all expectations of each table judged by one query; if it finds no row, all of them have passed."""
-        members: dict[str, list[_Judgement]] = {}
+        members: dict[str, list[Judgement]] = {}
         requested: dict[str, list[Expectation]] = {}
         for suite in judgements.values():
             queries = [(j, failed_rows_query(j.look.expectation, j.look.view)) for j in suite if j.look.expectation]
@@ -282,9 +238,9 @@ class _Judge:
                 for judgement in members[view]:
                     judgement.verdict = verdict
 
-    def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:
+    def _ask(self, judgements: Mapping[str, Sequence[Judgement]], run_name: str) -> None:
         """Have Great Expectations judge every expectation that has not passed yet."""
-        members: dict[str, list[_Judgement]] = {}
+        members: dict[str, list[Judgement]] = {}
         requested: dict[str, list[Expectation]] = {}
         for judgement in (judgement for suite in judgements.values() for judgement in suite):
             if judgement.look.expectation is not None and not judgement.passed:
@@ -295,7 +251,7 @@ class _Judge:
                 judgement.verdict = verdict
                 if judgement.counts and self._spark and not verdict.success and not verdict.error:
                     table = view.removesuffix(COUNTS)
-                    judgement.verdict = self._spark.describe_failure(table, judgement.asked, judgement.counts)
+                    judgement.verdict = self._spark.describe_failure(table, judgement, judgement.counts)
 
     def _verdicts(self, suites: Mapping[str, Sequence[Expectation]], run_name: str) -> Mapping[str, Sequence[Verdict]]:
         """Return the verdicts on ``suites``, expectations by view; add up the seconds and keep the results."""
@@ -308,16 +264,6 @@ class _Judge:
             table = view.removesuffix(INSERTED).removesuffix(COUNTS)
             self.seconds[table] = self.seconds.get(table, 0.0) + seconds
         return validation.verdicts
-
-
-def _large_tables(views: Views, spark: SparkChecks | None) -> frozenset[str]:
-    """Return the tables that Spark reads where all of a table must be read."""
-    return frozenset(name for name, size in views.bytes.items() if spark and size >= spark.from_bytes)
-
-
-def bind(query: str, table: str) -> str:
-    """Return a query with views for its placeholders: ``table`` for {batch}, and a view of the same name for others."""
-    return query.format(**{name: name for name in placeholders(query)} | {"batch": table})
 
 
 def _validate(

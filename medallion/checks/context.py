@@ -40,6 +40,10 @@ class SparkChecks:
     from_bytes: int
     start: "Callable[[], SparkSession]"
 
+    def large_tables(self, views: Views) -> frozenset[str]:
+        """Return the tables that Spark reads where all of a table must be read."""
+        return frozenset(name for name, size in views.bytes.items() if size >= self.from_bytes)
+
 
 @dataclass(frozen=True)
 class CheckContext:
@@ -88,6 +92,11 @@ def placeholders(query: str) -> set[str]:
         return {name for _, name, _, _ in Formatter().parse(query) if name}
     except ValueError:  # a brace too many: binding the query says so
         return set()
+
+
+def bind(query: str, table: str) -> str:
+    """Return a query with views for its placeholders: ``table`` for {batch}, and a view of the same name for others."""
+    return query.format(**{name: name for name in placeholders(query)} | {"batch": table})
 
 
 def tables_in_query(expectation: Expectation) -> set[str]:

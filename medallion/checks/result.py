@@ -180,7 +180,7 @@ class CheckResult:
     @property
     def not_by_spark(self) -> list[tuple[str, ExpectationResult]]:
         """Return each expectation that DuckDB judged on a large table, as Spark could not, with its table."""
-        return [(table.table, found) for table in self.tables for found in table.expectations if found.note]
+        return [(table.table, line) for table in self.tables for line in table.expectations if line.note]
 
     def summary(self, *, with_data: bool = True) -> str:
         """Return one line: the first failure and how many more there are, or how much passed.

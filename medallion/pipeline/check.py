@@ -97,7 +97,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": summary, "report": str(report), "startup_seconds": result.startup_seconds}
-        if not_by_spark := [f"{table}: {found.meaning}" for table, found in result.not_by_spark]:
+        if not_by_spark := [f"{table}: {expectation.meaning}" for table, expectation in result.not_by_spark]:
             event.details["not_by_spark"] = not_by_spark
         if restated := read_restatement(lake):
             event.details |= restated.details()

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from bench.duck import translated
-from medallion.checks.checkpoint import bind
+from medallion.checks.context import bind
 from medallion.checks.result import Verdict
 from medallion.checks.suites import suites
 from medallion.expect.vocabulary import Expectation
