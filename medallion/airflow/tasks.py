@@ -6,6 +6,7 @@ when they run.
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -100,8 +101,11 @@ def run_in_process(step: str, layer: str | None, hour: str | None, context: Mapp
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with as_airflow_errors():
         settings = find_project().settings()
-        if step == "apply" or (step == "check" and settings.spark_checks_bytes is not None):
+        if step == "apply":
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
+        if step == "check" and settings.spark_checks_bytes is not None:
+            with suppress(UsageError):  # most checks need no Spark, and so no connection
+                settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             return run_step(step, run_of(context, settings, hour), driver, layer)
 

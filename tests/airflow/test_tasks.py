@@ -189,6 +189,19 @@ def test_changes_are_applied_without_a_jvm_and_with_one_where_the_connection_say
     assert asked[0].settings.spark_master == "spark://master:7077"
 
 
+def test_a_check_may_start_spark_where_the_connection_says_and_needs_none(
+    step_ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = step_ends("succeeded")
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    run("check", "2025-11-30T04")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
+    run("check", "2025-11-30T04")
+    monkeypatch.setenv("MEDALLION_SPARK_CHECKS_FROM", "off")
+    run("check", "2025-11-30T04")
+    assert [each.settings.spark_master for each in asked] == ["local[*]", "spark://master:7077", "local[*]"]
+
+
 def test_with_a_warm_spark_a_spark_task_runs_its_step_attached_to_it(
     step_ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from medallion.pipeline.steps import run_step
 from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.duckdb_views import TableAt
 
+MARK_ROWS = "spark.databricks.delta.delete.deletionVectors.persistent"
 LEAST_FAILED = 0.6  # of all expectations of the shop, on damaged rows
 
 
@@ -314,7 +315,9 @@ def test_a_share_at_the_tolerance_passes_or_fails_alike(lake: Lake, spark: Any) 
 def test_spark_reads_the_version_and_the_columns_that_duckdb_reads(lake: Lake, spark: Any) -> None:
     path = str(lake.root / "shop")
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    spark.conf.set(MARK_ROWS, True)
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id IS NULL")
+    spark.conf.set(MARK_ROWS, False)
     assert deleted_positions(DeltaTable(path))
     expected = not_null("id"), unique("id"), at_least("paid", 0), no_rows("SELECT * FROM {batch} WHERE paid > 6", "few")
 
