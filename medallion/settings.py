@@ -21,6 +21,8 @@ _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # Defaults of commands and of the DAGs that run them.
 KEEP_HOURS = 24  # old versions of tables, and the releases that name them
 KEEP_DAYS = 90  # events, validation reports and landed change files
+MAX_KEEP_DAYS = 36_500
+MAX_KEEP_HOURS = MAX_KEEP_DAYS * 24
 STALE_HOURS = 2.0  # since the end of a table's last hour: hours arrive hourly and may be one hour late
 
 

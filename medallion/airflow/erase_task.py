@@ -25,7 +25,7 @@ def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any
     with at(root) as project, noting_failures(ti, "erase"), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
         file, variable = (text_of(params, key) for key in ("subjects_file", "subjects_variable"))
-        subjects = [*subjects_in(_read(file)), *subjects_in(str(Variable.get(variable)) if variable else "")]
+        subjects = [*subjects_in(_read(file)), *subjects_in(_value_of(variable))]
         settings = project.settings().replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             if params["dry_run"]:
@@ -35,6 +35,16 @@ def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any
             run = Run(settings, None, dag_run.run_id, ti.try_number, strategy=params["strategy"])
             outcome, _ = erasure.erase(run, driver, subjects, force=params["force"])
         leave_note(ti, outcome.message)
+
+
+def _value_of(variable: str | None) -> str:
+    """Return the text of a Variable. Raises UsageError, which quotes no name: it may be a subject by mistake."""
+    if variable is None:
+        return ""
+    text = Variable.get(variable, default=None)
+    if text is None:
+        raise UsageError("subjects_variable is the name of no Variable: create it, or correct the name")
+    return str(text)
 
 
 def _read(file: str | None) -> str:

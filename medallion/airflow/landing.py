@@ -21,7 +21,7 @@ from medallion.airflow.redo import redo_hour, redo_selection
 from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, require_known_keys, start_run, text_of
 from medallion.airflow.tasks import run_in_process
 from medallion.errors import MedallionError, UsageError
-from medallion.ingest.never_applied import warn_of_never_applied
+from medallion.ingest.never_applied import forget_withdrawn, warn_of_never_applied
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
@@ -88,6 +88,8 @@ class LandChanges(BaseOperator):
             request = _request(context["params"], dag_run)
             runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
             line = read_line(settings, request.until or request.hour)
+            if request.kind == "schedule":
+                forget_withdrawn(Lake.of(settings), dag_run.run_id, line.applied, line.pending)
             is_open = request.kind == "person" and request.hour is None and line.unpublished is None
             if is_open and text_of(context["params"], "select"):
                 return redo_selection(context)

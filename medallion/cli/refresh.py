@@ -16,7 +16,7 @@ from medallion.cli.common import (
 )
 from medallion.errors import UsageError
 from medallion.hours import hour_range
-from medallion.settings import KEEP_DAYS, KEEP_HOURS
+from medallion.settings import KEEP_DAYS, KEEP_HOURS, MAX_KEEP_DAYS, MAX_KEEP_HOURS
 from medallion.storage.files import in_bucket
 
 
@@ -165,11 +165,14 @@ def step(name: str, hour: str | None, layer: str | None, run_id: str | None, **o
     In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
     check --layer gold; publish; validate. Every step can be run again.
     """
+    from medallion.pipeline.outdated import require_refreshed
     from medallion.pipeline.run import Run
     from medallion.pipeline.steps import run_step
 
     with open_driver() as driver:
         run = Run(driver.settings, hour, run_id or new_run_id(name), **of_run)
+        if name == "check" and layer in driver.tables.layers[1:] and not run.select:
+            require_refreshed(driver, layer)  # whoever runs steps by hand may have left one out
         run_step(name, run, driver, layer)
 
 
@@ -178,14 +181,14 @@ def step(name: str, hour: str | None, layer: str | None, run_id: str | None, **o
     "--keep-hours",
     default=KEEP_HOURS,
     show_default=True,
-    type=click.IntRange(0),
+    type=click.IntRange(0, MAX_KEEP_HOURS),
     help="Hours to keep old versions and releases.",
 )
 @click.option(
     "--keep-days",
     default=KEEP_DAYS,
     show_default=True,
-    type=click.IntRange(1),
+    type=click.IntRange(1, MAX_KEEP_DAYS),
     help="Days to keep events, reports and landed files.",
 )
 def maintain(keep_hours: int, keep_days: int) -> None:

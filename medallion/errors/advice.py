@@ -111,6 +111,14 @@ def build_data_docs() -> str:
     return "medallion data-docs builds them (in Airflow: so does the next run)"
 
 
+def name_subjects() -> str:
+    """Say how to name the persons to erase."""
+    return (
+        "run medallion erase with --subject-file, which has one on each line"
+        " (in Airflow: trigger erase with subjects_file or subjects_variable)"
+    )
+
+
 def end_erasure() -> str:
     """Say how to finish an erasure that was interrupted."""
     return "run medallion erase to finish it (in Airflow: trigger erase, with no file of subjects)"

@@ -1,6 +1,6 @@
 """Hours of the source that the schedule does not apply: one warning, and a note until somebody applies them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from medallion.errors import advice
 from medallion.ops import event_log
@@ -23,6 +23,20 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
     return True
 
 
+def forget_withdrawn(lake: Lake, run_id: str, applied: str | None, pending: Collection[str]) -> None:
+    """Record that hours of the last warning are no longer pending because the source does not list them any more.
+
+    applied: the last hour that Bronze has. pending: the hours that the source lists after it.
+    """
+    known = read_never_applied(lake, applied)
+    left = [hour for hour in known if hour in pending]
+    if left != known:
+        log = EventLog(lake, run_id=run_id, hour=known[0], strategy="", attempt=1)
+        note = f"{len(known) - len(left)} pending hours are not listed by the source any more"
+        log.add("land", None, None, status="skipped", details={"note": note, KEY: left})
+        log.write_waiting()
+
+
 def read_never_applied(lake: Lake, applied: str | None) -> list[str]:
     """Return the hours of the last warning that are still not applied. applied: the last hour that Bronze has."""
     newest = next(reversed(_warned_of(lake)), [])
@@ -36,6 +50,6 @@ def describe(hours: Sequence[str]) -> str:
 
 
 def _warned_of(lake: Lake) -> list[list[str]]:
-    """Return the hours of each warning, the newest warning last."""
-    rows = event_log.read_if_whole(lake, event_log.RECENT, ("details",), event_type="land", status="warned")
+    """Return the hours of each warning, and what was left of them, the newest last."""
+    rows = event_log.read_if_whole(lake, event_log.RECENT, ("details",), event_type="land")
     return [list(row.details[KEY]) for row in rows or [] if KEY in row.details]

@@ -35,15 +35,14 @@ def find_unpublished(
     """
     if applied is None or releases.latest(lake) is None:
         return None
-    on_its_way = restated if restated is not None and restated.remaining(applied) else None
-    if on_its_way is not None and not on_its_way.rewound:
+    if restated is not None and not restated.rewound:
         return None
-    # Until Silver is refreshed after the last hour, it has the rows whose failed check the restatement is to heal.
-    former = on_its_way.failed_before if on_its_way is not None else ()
-    red = read_red_hour(lake, tables.layers, of_current_rows=on_its_way is not None, without=former)
+    # Until a layer is refreshed after the last hour, it has the rows whose failed check the restatement is to heal.
+    former = restated.failed_before if restated is not None else ()
+    red = read_red_hour(lake, tables.layers, of_current_rows=restated is not None, without=former)
     if red is not None:
         return UnpublishedHour(applied, red.run_id, replace(red, hour=min(red.hour, applied), until=applied))
-    if on_its_way is not None or (restated is None and releases.was_published(lake, applied)):
+    if restated.remaining(applied) if restated is not None else releases.was_published(lake, applied):
         return None
     return UnpublishedHour(applied, "")
 

@@ -18,7 +18,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import read_plan
-from medallion.pipeline.outdated import defer_step
+from medallion.pipeline.outdated import defer_step, require_refreshed
 from medallion.pipeline.refresh import find_overtaken
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import edited_since
@@ -90,6 +90,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         record = _record(result, run.hour, str(report), commits)
         record = replace(record, history=extend_history(history, result, run.hour))
         if result.status == "failed":
+            require_refreshed(driver, layer)
             record = _with_failures(driver, record, result, former)
         write_check_record(lake, record)
         red = RedHour.of(record) if result.status == "failed" else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from medallion.counts import counted
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 from medallion.ingest import ledger
 from medallion.ingest.erase_rows import erase_rows, find_rows, require_erasable_now
 from medallion.ingest.erased_subjects import Registered, parse_subjects
@@ -74,7 +74,7 @@ def erase(
     with driver.writing(run, "erase"):
         former = read_plan(driver.lake)
         if former is None and not known:
-            raise UsageError("name whom to erase: --subject, or --subject-file with one on each line")
+            raise UsageError(f"nobody is named: {advice.name_subjects()}")
         run = replace(run, hour=_require_ready(run, driver))
         if former is not None:
             driver.report(f"erasure {former.erasure_id} was cut short: it is ended first")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from medallion.errors import advice
+from medallion.errors import MedallionError, advice
 from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
 from medallion.model.table import Table
@@ -62,6 +62,19 @@ def tables_left_behind(driver: Driver, layer: str | None = None) -> list[str]:
     layers = driver.tables.declared_layers
     layers = layers[: layers.index(layer) + 1] if layer else layers
     return [table.name for table in driver.tables if table.name in behind and table.layer in layers]
+
+
+def require_refreshed(driver: Driver, layer: str) -> None:
+    """Raise MedallionError if a table of ``layer``, or one below it, was not computed from the current Bronze.
+
+    Its rows are those of an earlier hour, so a verdict would blame the wrong lines.
+    """
+    if behind := tables_left_behind(driver, layer):
+        first = driver.tables[behind[0]].layer
+        raise MedallionError(
+            f"the {layer} layer is not checked: {behind[0]} was not refreshed after its inputs changed; run medallion"
+            f" step refresh --layer {first} first (in Airflow: clear the task {first}.refresh)"
+        )
 
 
 def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: str | None) -> Outcome | None:

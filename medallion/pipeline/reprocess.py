@@ -96,12 +96,14 @@ def require_published(run: Run, driver: Driver) -> None:
     red = find_red(driver.lake, driver.tables, applied, read_restatement(driver.lake))
     if red is not None and published != applied:
         raise UsageError(red.refuse(f"{hour_or_snapshot(run.hour)} cannot be reprocessed"))
-    if run.hour != published or run.hour != applied:
+    refused = f"{hour_or_snapshot(run.hour)} cannot be reprocessed: readers have {hour_or_snapshot(published)}"
+    if published != applied:
         raise UsageError(
-            f"{hour_or_snapshot(run.hour)} cannot be reprocessed: readers have {hour_or_snapshot(published)}, and"
-            f" Bronze is at {hour_or_snapshot(applied)}; the hour must be both: {advice.refresh()} to publish the hour"
-            " that Bronze is at; an earlier one can be restated"
+            f"{refused}, and Bronze is at {hour_or_snapshot(applied)}: {advice.refresh(applied)} to publish it"
         )
+    if run.hour != published:
+        way_out = f", or {advice.restate(run.hour)}" if run.hour is not None and run.hour < (published or "") else ""
+        raise UsageError(f"{refused}, and only that hour can be: choose it{way_out}")
 
 
 def _rebuild(run: Run, driver: Driver, names: list[str], reasons: Mapping[str, str]) -> Outcome:

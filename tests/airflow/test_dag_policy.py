@@ -280,7 +280,10 @@ def test_upkeep_runs_once_a_day_and_is_not_caught_up() -> None:
     assert interval.end - interval.start == timedelta(days=1)
 
 
-@pytest.mark.parametrize(("name", "value"), [("keep_hours", -1), ("keep_days", 0), ("keep_hours", "1; DROP")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("keep_hours", -1), ("keep_days", 0), ("keep_hours", "1; DROP"), ("keep_days", 10**12), ("keep_hours", 10**30)],
+)
 def test_upkeep_refuses_a_retention_that_is_none(name: str, value: object) -> None:
     with pytest.raises(ParamValidationError):
         upkeep.params.get_param(name).resolve(value)

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
-from medallion.airflow import local
+from medallion.airflow import erase_task, local
 from medallion.airflow.local import LocalAirflow
 from medallion.airflow.runs import requested_hour
 from medallion.airflow.tasks import record_failure, replay_lines, run_here, self_check, spark_master
@@ -278,6 +278,18 @@ def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatc
         root=str(SHOP.root),
     )
     assert "this failure is not in the event log" in caplog.text
+
+
+def test_erasure_with_a_variable_that_does_not_exist_fails_at_once_and_quotes_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(erase_task.Variable, "get", lambda name, default: default)
+    ti, params = Task(), {"subjects_file": "", "subjects_variable": "someone@example.com"}
+    with pytest.raises(AirflowFailException, match="subjects_variable is the name of no Variable"):
+        erase_task.erase_persons.function(
+            str(SHOP.root), params=params, dag_run=dag_run("manual"), ti=ti, dag=SimpleNamespace(params=params)
+        )
+    assert "someone" not in ti.notes[-1]
 
 
 def test_refused_replay_leaves_its_reason_as_the_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

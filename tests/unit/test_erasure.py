@@ -234,7 +234,7 @@ def traces_of(shop: Shop, text: str) -> list[str]:
 def test_wrong_use_is_refused_and_names_nobody(shop: Shop) -> None:
     with pytest.raises(UsageError, match="subject 1 is of no type"):
         erase(shop, ADDRESS)
-    with pytest.raises(UsageError, match="name whom to erase"):
+    with pytest.raises(UsageError, match="nobody is named: run medallion erase with --subject-file"):
         erase(shop)
     assert read_plan(shop.lake) is None
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from medallion.ingest.never_applied import describe, read_never_applied, warn_of_never_applied
+from medallion.ingest.never_applied import describe, forget_withdrawn, read_never_applied, warn_of_never_applied
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
 from medallion.ui.plots import hour_places
@@ -30,6 +30,10 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"
+    forget_withdrawn(shop.lake, "run", H2, (H3,))
+    assert read_never_applied(shop.lake, H2) == [H3]
+    forget_withdrawn(shop.lake, "run", H2, ())
+    assert lake_status(shop.settings).left is None, "the source does not list it any more"
 
 
 def test_missing_hours_leave_a_gap_on_the_axis_of_a_plot() -> None:

@@ -242,6 +242,27 @@ def test_red_check_of_gold_does_not_stop_the_restatement_that_heals_it(
     assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: H2}
 
 
+@pytest.mark.parametrize("door", ["refresh", "no hour"])
+def test_restatement_that_was_cut_short_after_its_last_hour_is_finished_whatever_had_failed_before(
+    shop: Shop, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckContext, "judge_volumes", gold_is_not_empty)
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    red_at(shop)
+    shop.put(H1, {1: "mended"})
+    operations.begin_restatement(shop.driver(), H1, "killed")
+    shop.step("land", H1)
+    shop.step("apply", H1)
+    assert (shop.applied, red_hour(shop)) == (H1, None), "Gold still has the rows of the failed check"
+    with pytest.raises(MedallionError, match="gold layer is not checked: silver_orders was not refreshed after its"):
+        shop.step("check", H1, "gold")
+    status = lake_status(shop.settings)
+    assert status.red is None
+    assert any(f"hour {H1} was cut short" in problem for problem in status.problems)
+    shop.refresh(H1 if door == "refresh" else None)
+    assert red_hour(shop) is None and shop.published() == {1: "mended", 0: H0}
+
+
 def test_hour_that_another_run_published_and_went_on_from_ends_without_work_and_without_a_red_hour(shop: Shop) -> None:
     for number, hour in enumerate((H0, H1)):
         shop.put(hour, {number: hour})

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 from medallion.airflow.naming import POOL, project_of_caller
 from medallion.airflow.tasks import dag_of, upkeep
 from medallion.project import Project
-from medallion.settings import KEEP_DAYS, KEEP_HOURS
+from medallion.settings import KEEP_DAYS, KEEP_HOURS, MAX_KEEP_DAYS, MAX_KEEP_HOURS
 
 
 def daily_maintenance(project: Project | None = None, *, pool: str = POOL) -> DAG:
@@ -21,6 +21,7 @@ def daily_maintenance(project: Project | None = None, *, pool: str = POOL) -> DA
             KEEP_HOURS,
             type="integer",
             minimum=0,
+            maximum=MAX_KEEP_HOURS,
             title="Keep hours",
             description=(
                 "Hours of history: releases, and the versions of tables that they name. The newest two releases always"
@@ -31,6 +32,7 @@ def daily_maintenance(project: Project | None = None, *, pool: str = POOL) -> DA
             KEEP_DAYS,
             type="integer",
             minimum=1,
+            maximum=MAX_KEEP_DAYS,
             title="Keep days",
             description="Days of records: events, validation reports and landed change files.",
         ),
