@@ -13,7 +13,7 @@ from medallion.checks.by_change import with_query
 from medallion.checks.context import tables_in_query
 from medallion.checks.judgement import Counts, Judgement
 from medallion.checks.result import EXAMPLES, Verdict
-from medallion.checks.spark_sql import NotBySpark, share_query, to_spark
+from medallion.checks.spark_sql import NotBySpark, share_counts_query, to_spark
 from medallion.errors import one_line
 from medallion.expect.scopes import Share
 from medallion.expect.vocabulary import Expectation
@@ -94,7 +94,7 @@ class SparkCounter:
         scope, names = judgement.declared.by_change, _tables_of(table, judgement)
         try:
             if judgement.has_tolerance and isinstance(scope, Share):
-                return Counts(*self._first(share_query(table, scope), names))
+                return Counts(*self._first(share_counts_query(table, scope), names))
             return self._count_rows(_translate(judgement), names, judgement.declared)
         except NotBySpark as error:
             return error

@@ -15,8 +15,8 @@ class NotBySpark(Exception):
     """Why DuckDB judges an expectation instead of Spark."""
 
 
-def share_query(table: str, scope: Share) -> str:
-    """The query for the rows whose value is missing in the other table, and for all rows with a value."""
+def share_counts_query(table: str, scope: Share) -> str:
+    """Return the query that counts the rows whose value is missing in the other table, and all rows with a value."""
     key, column = quoted(scope.key), quoted(scope.column)
     return (
         f"SELECT COUNT_IF(known.value IS NULL), COUNT(*) FROM {quoted(table)} AS checked"

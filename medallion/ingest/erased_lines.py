@@ -21,11 +21,11 @@ from medallion.ingest.erased_subjects import (
     owners_first,
     subject_text,
     subject_type,
+    type_of,
 )
 from medallion.ingest.needles import Needles
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, digest
-from medallion.model.column_types import parse_type
 from medallion.model.table import BLANK, Feed
 from medallion.storage.files import Place, whole
 from medallion.storage.lake import Lake
@@ -182,7 +182,7 @@ class LineCleaner:
         self._changed = False
         self._key, *others = (name.casefold() for name in self.feed.keys)
         self._has_key = not others
-        self._key_type = next(str(parse_type(c.type)) for c in self.feed.columns if c.name == self.feed.keys[0])
+        self._key_type = type_of(self.feed, self.feed.keys[0])
 
     @classmethod
     def of(cls, feed: Feed, known: ErasedSubjects, hour: str | None) -> "LineCleaner":

@@ -182,7 +182,12 @@ def values_for(feed: Feed, texts: Iterable[str]) -> list[Any]:
 
 def subject_type(feed: Feed) -> str:
     """Return the type of the subject column of ``feed``."""
-    return next(str(parse_type(column.type)) for column in feed.columns if column.name == feed.subject)
+    return type_of(feed, feed.subject)
+
+
+def type_of(feed: Feed, name: str) -> str:
+    """Return the type of a column of ``feed``."""
+    return next(str(parse_type(column.type)) for column in feed.columns if column.name == name)
 
 
 def owners_first(feeds: Iterable[Feed]) -> list[Feed]:

@@ -15,7 +15,7 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
 
     hours: oldest first. A warning about the first of them counts for all, because hours are applied in order.
     """
-    if any(hours[0] in known for known in _warned_of(lake)):
+    if hours[0] in _last_warned_of(lake):
         return False
     log = EventLog(lake, run_id=run_id, hour=hours[0], strategy="", attempt=1)
     log.add("land", None, None, status="warned", details={"note": describe(hours), KEY: [*hours]})
@@ -39,8 +39,7 @@ def forget_withdrawn(lake: Lake, run_id: str, applied: str | None, pending: Coll
 
 def read_never_applied(lake: Lake, applied: str | None) -> list[str]:
     """Return the hours of the last warning that are still not applied. applied: the last hour that Bronze has."""
-    newest = next(reversed(_warned_of(lake)), [])
-    return [hour for hour in newest if hour > (applied or "")]
+    return [hour for hour in _last_warned_of(lake) if hour > (applied or "")]
 
 
 def describe(hours: Sequence[str]) -> str:
@@ -49,7 +48,7 @@ def describe(hours: Sequence[str]) -> str:
     return f"{span} pending, and too old for the schedule to catch up on: {advice.apply_pending(hours[0], hours[-1])}"
 
 
-def _warned_of(lake: Lake) -> list[list[str]]:
-    """Return the hours of each warning, and what was left of them, the newest last."""
+def _last_warned_of(lake: Lake) -> list[str]:
+    """Return the hours of the last warning, without those that the source has withdrawn since."""
     rows = event_log.read_if_whole(lake, event_log.RECENT, ("details",), event_type="land")
-    return [list(row.details[KEY]) for row in rows or [] if KEY in row.details]
+    return next((list(row.details[KEY]) for row in reversed(rows or []) if KEY in row.details), [])

@@ -42,7 +42,8 @@ def find_unpublished(
     red = read_red_hour(lake, tables.layers, of_current_rows=restated is not None, without=former)
     if red is not None:
         return UnpublishedHour(applied, red.run_id, replace(red, hour=min(red.hour, applied), until=applied))
-    if restated.remaining(applied) if restated is not None else releases.was_published(lake, applied):
+    has_more_to_apply = restated is not None and bool(restated.remaining(applied))
+    if has_more_to_apply or (restated is None and releases.was_published(lake, applied)):
         return None
     return UnpublishedHour(applied, "")
 

@@ -34,6 +34,8 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
     assert read_never_applied(shop.lake, H2) == [H3]
     forget_withdrawn(shop.lake, "run", H2, ())
     assert lake_status(shop.settings).left is None, "the source does not list it any more"
+    assert warn_of_never_applied(shop.lake, "again", (H3,)), "it has come back"
+    assert read_never_applied(shop.lake, H2) == [H3]
 
 
 def test_missing_hours_leave_a_gap_on_the_axis_of_a_plot() -> None:
