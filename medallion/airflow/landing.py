@@ -88,8 +88,8 @@ class LandChanges(BaseOperator):
             request = _request(context["params"], dag_run)
             runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
             line = read_line(settings, request.until or request.hour)
-            if request.kind == "schedule":
-                forget_withdrawn(Lake.of(settings), dag_run.run_id, line.applied, line.pending)
+            if request.kind == "schedule" and request.hour is not None:
+                forget_withdrawn(Lake.of(settings), dag_run.run_id, line.applied, line.pending, request.hour)
             is_open = request.kind == "person" and request.hour is None and line.unpublished is None
             if is_open and text_of(context["params"], "select"):
                 return redo_selection(context)

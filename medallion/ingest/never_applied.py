@@ -23,13 +23,13 @@ def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool
     return True
 
 
-def forget_withdrawn(lake: Lake, run_id: str, applied: str | None, pending: Collection[str]) -> None:
+def forget_withdrawn(lake: Lake, run_id: str, applied: str | None, pending: Collection[str], until: str) -> None:
     """Record that hours of the last warning are no longer pending because the source does not list them any more.
 
-    applied: the last hour that Bronze has. pending: the hours that the source lists after it.
+    applied: the last hour that Bronze has. pending: the hours that the source lists after it, up to ``until``.
     """
     known = read_never_applied(lake, applied)
-    left = [hour for hour in known if hour in pending]
+    left = [hour for hour in known if hour in pending or hour > until]
     if left != known:
         log = EventLog(lake, run_id=run_id, hour=known[0], strategy="", attempt=1)
         note = f"{len(known) - len(left)} pending hours are not listed by the source any more"

@@ -105,6 +105,7 @@ def test_hours_that_are_left_to_a_person_alert_once_and_a_due_hour_fails_until_t
     land: Landing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, due: bool, later: type[Exception]
 ) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setattr(landing, "read_line", lambda *_: Line(None, ("2025-11-30T03",)))
     land.verdict = End("21 hours are pending", failed=due, left=("2025-11-30T03",))
     with pytest.raises(AirflowFailException, match="21 hours are pending") as first:
         land.execute()

@@ -30,9 +30,10 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"
-    forget_withdrawn(shop.lake, "run", H2, (H3,))
+    forget_withdrawn(shop.lake, "run", H2, (H3,), H3)
+    forget_withdrawn(shop.lake, "an earlier hour, run again", H2, (), H2)
     assert read_never_applied(shop.lake, H2) == [H3]
-    forget_withdrawn(shop.lake, "run", H2, ())
+    forget_withdrawn(shop.lake, "run", H2, (), H3)
     assert lake_status(shop.settings).left is None, "the source does not list it any more"
     assert warn_of_never_applied(shop.lake, "again", (H3,)), "it has come back"
     assert read_never_applied(shop.lake, H2) == [H3]
