@@ -20,13 +20,15 @@ class Person:
     """The person or persons to search for.
 
     subjects: their ids as strings. columns: names of columns that hold such ids, in any letter case. needles: texts
-    that belong only to them. hints: texts of theirs that count only in a line that names nobody by such a column.
+    that belong only to them. hints: texts of theirs that count only in a line that names nobody, neither by such a
+    column nor by one of ``owners``, which say of whose row a line is part, such as the order of an order line.
     """
 
     subjects: frozenset[str]
     columns: frozenset[str]
     needles: Needles = field(default_factory=Needles)
     hints: Needles = field(default_factory=Needles)
+    owners: frozenset[str] = frozenset()
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -36,8 +38,12 @@ class Person:
     @cached_property
     def _names(self) -> "re.Pattern[str]":
         """Matches a subject column in a text, up to the value after it."""
-        names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
-        return re.compile(rf"(?<!\w)(?:{names})(?!\w){_BETWEEN}", re.IGNORECASE)
+        return re.compile(_any_of(self.columns) + _BETWEEN, re.IGNORECASE)
+
+    @cached_property
+    def _names_somebody(self) -> "re.Pattern[str] | None":
+        columns = self.columns | self.owners
+        return re.compile(_any_of(columns), re.IGNORECASE) if columns else None
 
     @cached_property
     def _named(self) -> "re.Pattern[str] | None":
@@ -86,7 +92,8 @@ class Person:
 
     def _has_hint(self, text: str) -> bool:
         lines = text.split("\n") if self.hints and self.hints.are_in(text) else ()
-        return any(self.hints.are_in(line) and not (self.names and self._names.search(line)) for line in lines)
+        named = self._names_somebody
+        return any(self.hints.are_in(line) and not (named and named.search(line)) for line in lines)
 
     def has_number_between(self, least: Any, most: Any) -> bool:
         """Return whether one of their numeric ids lies within the bounds; True if the bounds are not integers."""
@@ -94,6 +101,11 @@ class Person:
             return True
         place = bisect_left(self._numbers, least)
         return place < len(self._numbers) and self._numbers[place] <= most
+
+
+def _any_of(columns: Set[str]) -> str:
+    names = "|".join(sorted(map(re.escape, columns), key=len, reverse=True))
+    return rf"(?<!\w)(?:{names})(?!\w)"
 
 
 def without_escapes(text: str) -> str:

@@ -62,10 +62,10 @@ def _in_content(place: Place, person: Person, columns: Collection[str] | None) -
 
 def _in_bytes(stream: IO[bytes], person: Person) -> str | None:
     """Search a file of an unknown form, such as a database, where no separator is around a text."""
-    sought, tail = [text.encode() for text in person.needles.texts], b""
-    while chunk := stream.read(_CHUNK):
+    tail = b""
+    while person.needles and (chunk := stream.read(_CHUNK)):
         window = tail + chunk
-        if any(text in window for text in sought):
+        if person.needles.are_in_bytes(window):
             return "its bytes"
         tail = window[-_OVERLAP:]
     return None

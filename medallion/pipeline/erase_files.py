@@ -54,7 +54,7 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
     delta = lake.open(lake.quarantine(feed.topic))
     if delta is None:
         return 0
-    person, cleaner, lines = plan.person, _cleaner(feed, plan), dict[str, list[int]]()
+    person, cleaner, lines = plan.person_in_lines_of(feed), _cleaner(feed, plan), dict[str, list[int]]()
     columns = ["hour", "line_number", "raw", "reason", "file"]
     for batch in delta.to_pyarrow_dataset().to_batches(columns=columns, batch_size=4_096):
         for row in batch.to_pylist():

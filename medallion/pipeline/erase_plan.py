@@ -13,6 +13,7 @@ from medallion.ingest.erase_rows import PersonRows
 from medallion.ingest.erased_subjects import Registered, write_private
 from medallion.ingest.needles import Needles
 from medallion.inspect.person import Person
+from medallion.model.table import Feed
 from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -42,6 +43,10 @@ class Plan:
     def person(self) -> Person:
         """The persons to search for."""
         return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts), Needles.of(self.hints))
+
+    def person_in_lines_of(self, feed: Feed) -> Person:
+        """Return the persons to search for in lines of a feed, which may name somebody by a key of another feed."""
+        return replace(self.person, owners=frozenset({feed.subject} if feed.subject_of else ()))
 
     def with_identifiers(self, rows: PersonRows) -> "Plan":
         """Return the plan with the texts, hints and keys of ``rows``, which are those of the persons."""

@@ -75,12 +75,11 @@ def _is_found(
     looks: Mapping[str, tuple[_Look, ...]],
     usual: tuple[_Look, ...],
 ) -> bool:
-    folder = of_table[place]
-    return any(look.finds(place) for look in (usual if folder is None else looks.get(str(folder), usual)))
+    return any(look.finds(place) for look in looks.get(str(of_table[place] or place.parent), usual))
 
 
 def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
-    """Return, by folder of each table of the project, the searches of its files; none without personal columns."""
+    """Return, by folder, the searches of its files: of each table, none without personal columns, and of lines."""
     personal = personal_columns(tables)
     looks: dict[str, tuple[_Look, ...]] = {}
     linked, persons = _linked(tables, plan), persons_by_folder(lake, tables, plan.person)
@@ -91,6 +90,9 @@ def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, .
         folder = str(lake.folder(table.name))
         own = (_Look(persons[folder], columns),) if columns else ()
         looks[folder] = (*own, *linked.get(table.name, ()))
+    for feed in tables.feeds:
+        of_lines = (lake.landing / feed.topic, lake.corrections / feed.topic, lake.at(lake.quarantine(feed.topic)))
+        looks |= {str(folder): (_Look(plan.person_in_lines_of(feed)),) for folder in of_lines}
     return looks
 
 
