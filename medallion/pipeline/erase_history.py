@@ -55,6 +55,9 @@ class Removed:
 def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
     """Seal each table whose history is to end, and each that reads one: give it a version that needs no former one.
 
+    Aggregate state that has not followed its inputs to their sealed versions is removed: the commits that it would
+    follow go.
+
     tainted: the names of tables; the paths of aggregate states and other tables of the lake.
 
     Returns what was sealed, by name or path, inputs first.
@@ -65,8 +68,13 @@ def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
             sealed[table.name] = _seal(lake, table.name, lake.path(table.name), sealed)
     for place in files.glob(lake.aggregate_states, "*.*"):
         delta = lake.open(str(place))
-        inputs = provenance(place, delta.version()).origin.get("inputs", {}) if delta is not None else {}
-        if any(name in sealed for name in inputs):
+        origin = provenance(place, delta.version()).origin if delta is not None else {}
+        inputs = sealed.keys() & origin.get("inputs", {}).keys()
+        if any(not _has_rows_of_sealed(lake, name, origin, sealed[name]) for name in inputs):
+            for part in files.glob(lake.aggregate_states, f"{place.name.partition('.')[0]}.*"):  # may follow this one
+                sealed.pop(str(part), None)
+                files.remove_tree(part)
+        elif inputs:
             sealed[str(place)] = _seal(lake, place.name, str(place), sealed)
     for path in sorted({*tainted} - {*driver.tables.tables} - {*sealed}):
         sealed[path] = _seal(lake, path, path, sealed)
@@ -79,7 +87,7 @@ def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sea
     lineage, before = provenance(lake.at(path), delta.version()), delta.version()
     if lineage.changes and not path.endswith("/event_log"):
         raise ChangedByOthers(f"{name} was changed by somebody else: {lineage.describe()}; its history stays")
-    origin = _with_inputs(lineage.origin, sealed)
+    origin = _with_inputs(lake, lineage.origin, sealed)
     metadata = json.dumps(origin) if origin else None
     while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
         pass
@@ -90,10 +98,11 @@ def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sea
     return Sealed(path, before, delta.version(), identity_at(lake.at(path), delta.version()))
 
 
-def _with_inputs(origin: Mapping[str, Any], sealed: Mapping[str, Sealed]) -> dict[str, Any]:
-    """Return the metadata of a table's rows with the sealed versions of its inputs, which have the same rows."""
+def _with_inputs(lake: Lake, origin: Mapping[str, Any], sealed: Mapping[str, Sealed]) -> dict[str, Any]:
+    """Return the metadata of a table's rows with the sealed versions of those inputs that have the same rows."""
     known = dict(origin)
-    moved = {name: sealed[name] for name, at in origin.get("inputs", {}).items() if _is_sealed(sealed, name, at)}
+    inputs = sealed.keys() & origin.get("inputs", {}).keys()
+    moved = {name: sealed[name] for name in inputs if _has_rows_of_sealed(lake, name, origin, sealed[name])}
     if moved:
         known["inputs"] = {**known["inputs"], **{name: table.version for name, table in moved.items()}}
         commits = {name: table.commit for name, table in moved.items() if table.commit}
@@ -101,8 +110,9 @@ def _with_inputs(origin: Mapping[str, Any], sealed: Mapping[str, Sealed]) -> dic
     return known
 
 
-def _is_sealed(sealed: Mapping[str, Sealed], name: str, version: int) -> bool:
-    return name in sealed and sealed[name].before >= version
+def _has_rows_of_sealed(lake: Lake, name: str, origin: Mapping[str, Any], sealed: Sealed) -> bool:
+    """Return whether what has this ``origin`` was computed from the rows that the input ``name`` has as sealed."""
+    return lake.same_rows(name, origin["inputs"][name], sealed.before, origin.get("commits", {}).get(name))
 
 
 def publish_sealed(driver: Driver, run: Run, sealed: Mapping[str, Sealed]) -> releases.Release:

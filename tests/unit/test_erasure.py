@@ -24,10 +24,12 @@ from medallion.ops.holds import add_hold, read_holds
 from medallion.pipeline import erasure, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_forecast import forecast
+from medallion.pipeline.erase_history import seal_tables
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
-from medallion.storage.foreign_commits import ChangedByOthers
+from medallion.storage.delta_writes import properties
+from medallion.storage.foreign_commits import ChangedByOthers, provenance
 from tests.shop import build
 from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, H3, Shop, lines_of, without_spark
 
@@ -335,6 +337,27 @@ def test_state_of_relations_about_persons_goes_and_other_state_stays(shop: Shop)
     done = erase(shop, "42")
     assert {about, dropped} <= {*done.files}
     assert [Path(path).exists() for path in (about, other, dropped)] == [False, True, False]
+
+
+def test_state_that_has_not_followed_its_input_goes_and_state_that_has_is_moved_to_the_version_without_history(
+    shop: Shop,
+) -> None:
+    shop.put(H2, {44: "four"})
+    shop.refresh(H2)
+    newest = DeltaTable(shop.lake.path("silver_orders")).version()
+    lagging, current = (shop.lake.aggregate_state_path(table, "part") for table in ("gold_orders", "silver_orders"))
+    for path, version in ((lagging, newest - 1), (current, newest)):
+        origin = {"inputs": {"silver_orders": version}, "query": "q"}
+        rows = pa.table({"id": [1], "_rows": [1]})
+        write_deltalake(path, rows, commit_properties=properties(json.dumps(origin)))
+    driver = shop.driver()
+    with driver.writing(Run(shop.settings, None, "erase"), "erase"):
+        sealed = seal_tables(driver, ["silver_orders"])
+    moved = {"silver_orders": sealed["silver_orders"].version}
+    assert not Path(lagging).exists()
+    assert provenance(Path(current), sealed[current].version).origin["inputs"] == moved
+    gold = sealed["gold_orders"]
+    assert provenance(Path(gold.path), gold.version).origin["inputs"] == moved
 
 
 @pytest.mark.long
