@@ -1,5 +1,6 @@
 """Commands that write: load, refresh, follow, one step, maintain, adopt and discard."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -144,7 +145,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
         # Listing a bucket costs requests; listing a folder costs nothing.
         poll = max(1.0, settle) if in_bucket(driver.settings.source) else max(0.1, min(1.0, settle / 4))
         pace = following.Pace(settle, every, poll)
-        driver.report = lambda _: None
+        driver.report, driver.report_wait = (lambda _: None), partial(click.echo, err=True)
         click.echo(f"following {driver.settings.source}; the session starts", err=True)
         for done in following.follow(driver, strategy, pace, lambda: new_run_id("follow"), until):
             hops = "".join(f"  {hop} {seconds:.1f}" for hop, seconds in done.latency.items())

@@ -48,7 +48,8 @@ class Driver:
     """The state that the steps of one process share: lake, tables, and one Spark session, started on first use.
 
     project: the project of this process; threads of a step do not look it up again. strategies: the strategies that a
-    run may request, by name.
+    run may request, by name. report: called with messages. report_wait: called instead with those that say who else
+    holds the writer lock, if given.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Driver:
         self._record = read_record(self.lake)
         self.tables: Registry = tables_in(self._record or infer_record(self.lake), settings.extras)
         self.report = report
+        self.report_wait: Report | None = None
         if warning := disagreement(settings, self._record):
             report(warning)
         self.cpu = CpuClock()
@@ -100,8 +102,8 @@ class Driver:
             yield
             return
         self.lake.require_writable()
-        wait = self.settings.lock_wait
-        with writer_lock(self.lake, run.run_id, run.attempt, doing, wait=wait, report=self.report) as self._lock:
+        wait, report = self.settings.lock_wait, self.report_wait or self.report
+        with writer_lock(self.lake, run.run_id, run.attempt, doing, wait=wait, report=report) as self._lock:
             try:
                 if "_sessions" in vars(self):
                     self.cpu.watch(self._sessions.full, self._lock.watch)

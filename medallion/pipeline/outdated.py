@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, advice
+from medallion.ingest import ledger
 from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
 from medallion.model.table import Table
@@ -70,10 +71,11 @@ def require_refreshed(driver: Driver, layer: str) -> None:
     Its rows are those of an earlier hour, so a verdict would blame the wrong lines.
     """
     if behind := tables_left_behind(driver, layer):
-        first = driver.tables[behind[0]].layer
+        first, hour = driver.tables[behind[0]].layer, ledger.applied_hour(driver.lake, driver.tables)
+        of_hour = f" --hour {hour}" if hour else ""
         raise MedallionError(
             f"the {layer} layer is not checked: {behind[0]} was not refreshed after its inputs changed; run medallion"
-            f" step refresh --layer {first} first (in Airflow: clear the task {first}.refresh)"
+            f" step refresh --layer {first}{of_hour} first (in Airflow: clear the task {first}.refresh)"
         )
 
 

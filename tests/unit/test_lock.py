@@ -17,7 +17,9 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.ops import lease
 from medallion.ops.writer_lock import current_writer, writer_lock
+from medallion.pipeline.run import Run
 from medallion.storage.lake import Lake
+from tests.unit.small_lake import Shop, without_spark
 
 HOLD = """
 import subprocess, sys, time
@@ -68,6 +70,19 @@ def test_a_second_writer_stops_and_names_the_first(lake: Lake) -> None:
             pytest.fail("two writers at once")
         assert process.poll() is None
     assert told and told[0].startswith("waiting for refresh silver of run first")
+
+
+def test_driver_that_keeps_its_messages_to_itself_still_says_for_whom_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop, kept, told = Shop(tmp_path), list[str](), list[str]()
+    driver = shop.driver()
+    driver.settings = shop.settings.replace(lock_wait=1)
+    driver.report, driver.report_wait = kept.append, told.append
+    with holder(shop.lake), pytest.raises(MedallionError), driver.writing(Run(shop.settings, None, "other"), "refresh"):
+        pytest.fail("two writers at once")
+    assert told[0].startswith("waiting for refresh silver of run first") and kept == []
 
 
 @pytest.mark.slow

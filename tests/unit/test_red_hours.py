@@ -254,8 +254,9 @@ def test_restatement_that_was_cut_short_after_its_last_hour_is_finished_whatever
     shop.step("land", H1)
     shop.step("apply", H1)
     assert (shop.applied, red_hour(shop)) == (H1, None), "Gold still has the rows of the failed check"
-    with pytest.raises(MedallionError, match="gold layer is not checked: silver_orders was not refreshed after its"):
+    with pytest.raises(MedallionError, match="gold layer is not checked: silver_orders was not refreshed") as refused:
         shop.step("check", H1, "gold")
+    assert f"medallion step refresh --layer silver --hour {H1} first" in str(refused.value)
     status = lake_status(shop.settings)
     assert status.red is None
     assert any(f"hour {H1} was cut short" in problem for problem in status.problems)
