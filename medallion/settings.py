@@ -131,7 +131,7 @@ class Settings(BaseSettings):
         " where no line fits",
     )
     merge_on_read: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(
-        default="off",
+        default="8m",
         description="Size, as `8m`, from which changed rows of a table are marked by deletion vectors; `off`: never",
     )
     spark_checks_from: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(

@@ -135,6 +135,23 @@ def applied_hour(lake: Lake, tables: Registry) -> str | None:
     return last_common_hour(hours_by_table(lake, tables))
 
 
+def hour_cut_short(table_hours: Mapping[str, str | None]) -> str | None:
+    """Return the hour that some of these tables have and others do not, as a run that applied it was ended."""
+    applied = last_common_hour(table_hours)
+    return min((hour for hour in table_hours.values() if hour and hour > (applied or "")), default=None)
+
+
+def require_no_hour_cut_short(lake: Lake, tables: Registry, so: str) -> None:
+    """Raise HourOutOfOrder, which begins with ``so``, while only some Bronze tables have an hour."""
+    table_hours = hours_by_table(lake, tables)
+    if (hour := hour_cut_short(table_hours)) is not None:
+        have = [name for name, own in table_hours.items() if own and own >= hour]
+        raise HourOutOfOrder(
+            f"{so}: hour {hour} is in {', '.join(have)} and not yet in all of Bronze, as applying it was cut short:"
+            f" {advice.refresh(hour)} to finish it"
+        )
+
+
 def known_manifest(lake: Lake, hour: str) -> Manifest:
     """Read what landed for ``hour``. Raises MedallionError if nothing has."""
     manifest = read_manifest(lake, hour)

@@ -12,6 +12,7 @@ from medallion.ingest import ledger
 from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.never_applied import describe, read_never_applied
 from medallion.ingest.restatement import Restatement, read_restatement
+from medallion.ingest.unfinished_erasure import describe_unfinished_erasure
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.hour_history import goes_with_clock
 from medallion.model.registry import Node
@@ -140,7 +141,8 @@ def lake_status(
     writer, restatement = current_writer(lake), read_restatement(lake)
     late = late_warning(read_late(lake))
     feeds = {feed.name for feed in registry.feeds}
-    applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
+    table_hours = {row.table: row.hour for row in tables if row.table in feeds}
+    applied = ledger.last_common_hour(table_hours)
     unpublished = find_unpublished(lake, registry, applied, restatement)
     red_hour = unpublished.red if unpublished else None
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
@@ -149,11 +151,16 @@ def lake_status(
     refused = _refused_hours(rows, next(iter(waiting), None))
     is_idle = not (writer or is_at_work or red_hour)
     cut_short = restatement.describe_cut_short() if restatement and is_idle else None
+    if is_idle and (erasure := describe_unfinished_erasure(lake)):
+        cut_short = f"hours wait: {erasure}"
     unfinished = (
         f"hour {unpublished.hour} is in Bronze, and readers do not have it: {advice.refresh(unpublished.hour)}"
         if unpublished and is_idle and not cut_short and _is_quiet(rows)
         else None
     )
+    half = ledger.hour_cut_short(table_hours)
+    if half and not unpublished and is_idle and not cut_short and _is_quiet(rows):
+        unfinished = f"hour {half} is in parts of Bronze: {advice.refresh(half)} to finish it"
     return LakeStatus(
         lake.root,
         release=release,

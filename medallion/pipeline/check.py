@@ -91,6 +91,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         record = replace(record, history=extend_history(history, result, run.hour))
         if result.status == "failed":
             require_refreshed(driver, layer)
+            ledger.require_no_hour_cut_short(lake, driver.tables, f"the {layer} layer is not judged")
             record = _with_failures(driver, record, result, former)
         write_check_record(lake, record)
         red = RedHour.of(record) if result.status == "failed" else None

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from medallion.errors import HourOutOfOrder, advice
 from medallion.ingest.erase_rows import PersonRows
-from medallion.ingest.erased_subjects import Registered, write_private
+from medallion.ingest.erased_subjects import write_private
 from medallion.ingest.needles import Needles
+from medallion.ingest.unfinished_erasure import REMEDY, plan_place
 from medallion.inspect.person import Person
 from medallion.model.table import Feed
 from medallion.storage import fence, files
-from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
 
@@ -72,29 +71,19 @@ def read_plan(lake: Lake) -> Plan | None:
         }
         return Plan(**known | lists | {"keys": {name: tuple(keys) for name, keys in known.get("keys", {}).items()}})
 
-    return files.read_record(_place(lake), parse, "remove it, and erase the same persons again")
-
-
-def require_no_erasure(lake: Lake, so: str = "hours must wait") -> None:
-    """Raise HourOutOfOrder, which begins with ``so``, while an erasure that was cut short is not finished."""
-    if (plan := read_plan(lake)) is not None:
-        raise HourOutOfOrder(f"{so}: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
+    return files.read_record(plan_place(lake), parse, REMEDY)
 
 
 def write_plan(lake: Lake, plan: Plan) -> None:
     """Record the erasure atomically; if it is cut short, the next one finishes it first."""
     fence.require()
-    write_private(_place(lake), files.json_text(asdict(plan)))
+    write_private(plan_place(lake), files.json_text(asdict(plan)))
 
 
 def end_plan(lake: Lake) -> None:
     """Remove the plan, because nothing is left to do."""
     fence.require()
-    place = _place(lake)
+    place = plan_place(lake)
     for part in files.glob(place.parent, f".{place.name}.*.part"):  # left by a process that was killed
         part.unlink(missing_ok=True)
     place.unlink(missing_ok=True)
-
-
-def _place(lake: Lake) -> Place:
-    return Registered(lake).folder / "plan.json"

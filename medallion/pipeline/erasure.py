@@ -95,13 +95,15 @@ def erase(
 
 
 def _require_ready(run: Run, driver: Driver) -> str | None:
-    """Return the hour that Bronze is at, after publishing it if needed. Raises UsageError if nothing can be erased now.
+    """Return the hour that Bronze is at, after publishing it if needed. Raises UsageError if nothing can be erased now,
+    HourOutOfOrder if the hour that is being applied was cut short.
 
     If an erasure was cut short, the hour may be unpublished or red: finishing the erasure checks and publishes it.
     """
     lake, restated = driver.lake, read_restatement(driver.lake)
     if restated is not None:
         raise UsageError(f"nothing is erased: {restated.describe_cut_short()}")
+    ledger.require_no_hour_cut_short(lake, driver.tables, "nothing is erased")
     applied = ledger.applied_hour(lake, driver.tables)
     releases.require_release(lake, None)
     if read_plan(lake) is not None:

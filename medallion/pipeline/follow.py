@@ -13,6 +13,7 @@ from medallion.ingest.arrivals import Arrivals
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.ops import event_log
+from medallion.ops.event_schema import DID_WORK
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
@@ -110,7 +111,8 @@ def _wait_for_hour(
 def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:
     latency, hops = {}, hops_of(driver.tables.declared_layers)
     for row in event_log.read(driver.lake, run_id=run.run_id):
-        hop = hops.get((row.event_type, row.layer)) if row.table_name is None else None
+        is_hop = row.table_name is None and row.status in DID_WORK  # not where another process had done the hour
+        hop = hops.get((row.event_type, row.layer)) if is_hop else None
         if hop is not None:
             ended: datetime = row.event_timestamp
             latency[hop] = round(ended.timestamp() - arrived, 3)

@@ -1,9 +1,9 @@
 """Hold a release under a name, and let go of it, as the one writer of the lake: no upkeep removes it meanwhile."""
 
+from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ops import releases
 from medallion.ops.holds import add_hold, end_hold, require_free_name, require_hold
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
 
 

@@ -12,6 +12,7 @@ from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Source, open_source
+from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ingest.unpublished import find_unpublished, require_bronze_of_readers, require_no_red_hour
 from medallion.ingest.withdrawn_parts import withdrawn
 from medallion.model.registry import Registry
@@ -19,7 +20,6 @@ from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.storage.lake import Lake

@@ -9,6 +9,7 @@ from medallion.ingest.erased_lines import without_erased
 from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
 from medallion.ingest.source import Advance, no_progress, open_source
+from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
@@ -226,6 +227,7 @@ def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatemen
 def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     """Plan a restatement from ``hour``; nothing is changed. Errors as for ``begin_restatement``."""
     lake = driver.lake
+    require_no_erasure(lake, f"hour {hour} cannot be restated")
     table_hours, former = ledger.hours_by_table(lake, driver.tables), read_restatement(lake)
     applied = ledger.last_common_hour(table_hours)
     if (red := find_red(lake, driver.tables, applied, former)) and hour > red.hour:

@@ -39,6 +39,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
             return driver.skip(run, event, note)
         if overtaken := find_overtaken(driver, run.hour):
             return driver.skip(run, event, overtaken)
+        ledger.require_no_hour_cut_short(driver.lake, driver.tables, "nothing is published")
         if not restated:
             require_bronze_of_readers(driver.lake, driver.tables)
         if missing := missing_tables(driver.lake, driver.tables.tables):

@@ -7,6 +7,7 @@ from medallion.errors import UsageError, advice
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ingest.unpublished import find_red, find_unpublished
 from medallion.model.selection import read_from, select_tables, upstream_of
 from medallion.ops import releases
@@ -68,8 +69,10 @@ def is_of_published_hour(run: Run, driver: Driver) -> bool:
     """Whether ``run`` is of the published hour: it selects tables without an hour, and no hour is left to finish."""
     if not run.select or run.hour is not None:
         return False
-    applied, restated = ledger.applied_hour(driver.lake, driver.tables), read_restatement(driver.lake)
-    return restated is None and find_unpublished(driver.lake, driver.tables, applied, restated) is None
+    table_hours, restated = ledger.hours_by_table(driver.lake, driver.tables), read_restatement(driver.lake)
+    if restated is not None or ledger.hour_cut_short(table_hours) is not None:
+        return False
+    return find_unpublished(driver.lake, driver.tables, ledger.last_common_hour(table_hours), restated) is None
 
 
 def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
@@ -81,8 +84,10 @@ def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
     release = releases.latest(driver.lake)
     if release is None or run.hour not in (None, release.hour) or read_restatement(driver.lake) is not None:
         return None
-    if ledger.applied_hour(driver.lake, driver.tables) != release.hour:
+    table_hours = ledger.hours_by_table(driver.lake, driver.tables)
+    if ledger.last_common_hour(table_hours) != release.hour or ledger.hour_cut_short(table_hours) is not None:
         return None
+    require_no_erasure(driver.lake)
     selected = select_tables(driver.tables, run.select) if run.select else driver.tables.tables.keys()
     reasons = find_tables_to_rebuild(driver.lake, driver.tables, release)
     names = [name for name in reasons if name in selected]
@@ -90,7 +95,12 @@ def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
 
 
 def require_published(run: Run, driver: Driver) -> None:
-    """Raise UsageError unless ``run.hour`` can be reprocessed: both readers and Bronze must be at this hour."""
+    """Raise UsageError unless ``run.hour`` can be reprocessed: both readers and Bronze must be at this hour.
+
+    Raises HourOutOfOrder if an erasure, or the hour that is being applied, was cut short.
+    """
+    require_no_erasure(driver.lake, "nothing is reprocessed")
+    ledger.require_no_hour_cut_short(driver.lake, driver.tables, "nothing is reprocessed")
     release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
     published = release.hour if release else None
     red = find_red(driver.lake, driver.tables, applied, read_restatement(driver.lake))

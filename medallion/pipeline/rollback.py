@@ -4,9 +4,9 @@ from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import end_restatement, read_restatement
+from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.lake import Lake, is_complete, table_id
 from medallion.storage.named_versions import TableRebuilt, open_current

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_KEYS = 20_000  # most key values that one refresh follows
-MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key
+MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.1  # most key values that one refresh follows, or this share of an input's rows
+MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or of the key
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Trace:
     inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
 
+    @cached_property
+    def _most(self) -> int:
+        """The most key values that are followed: of more, the table is recomputed sooner than its rows are replaced."""
+        rows = max((self.inputs[name].rows for name in self.restricted), default=0)
+        return min(max(MAX_KEYS, int(rows * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
+
     def values(self) -> list[Any]:
         """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.
 
@@ -49,8 +56,8 @@ class Trace:
             if not change:
                 continue
             touched.update(self._values_of(name, change))
-            if len(touched) > MAX_KEYS:
-                raise FullRecompute(f"more than {MAX_KEYS:,} values of {self.by.column} changed")
+            if len(touched) > self._most:
+                raise FullRecompute(f"more than {self._most:,} values of {self.by.column} changed")
         values = [*sorted(touched - {None}), *({None} & touched)]
         if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
             raise FullRecompute(f"upsert on {self.by.column} needs text without quotes, backslashes and dollar signs")
@@ -64,7 +71,7 @@ class Trace:
         import pyarrow as pa
 
         if name not in self.by.via:
-            return {*self._changed(name, self.restricted[name], change, MAX_KEYS).to_pylist()}
+            return {*self._changed(name, self.restricted[name], change, self._most).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             # Many values of a column on the path may lead to few key values.
@@ -96,7 +103,7 @@ class Trace:
 
         delta, folder = self.inputs[name].delta, self.lake.folder(name)
         if name not in self.by.via:
-            return {*distinct_values(delta, folder, self.restricted[name], sought, MAX_KEYS + 1).to_pylist()}
+            return {*distinct_values(delta, folder, self.restricted[name], sought, self._most + 1).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             values = distinct_values(delta, folder, way.column, sought, MAX_LEADING_VALUES + 1)
@@ -115,7 +122,7 @@ class Trace:
         rows = read_table(self.spark, self.lake.path(name), self.inputs[name])
         rows = rows.join(sought, sought.columns[0], "left_semi")
         if name not in self.by.via:
-            keys = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
+            keys = rows.select(self.restricted[name]).distinct().limit(self._most + 1).toArrow()
             return {*keys.column(0).to_pylist()}
         touched: set[Any] = set()
         for way in self.by.via[name].ways:

@@ -21,8 +21,8 @@ _WITHOUT_BOUNDS = frozenset(("boolean", "binary"))  # types of which Delta keeps
 
 # Properties that each table gets when it is created.
 TABLE_PROPERTIES = {
-    # Off, so that every reader can open the files. With MEDALLION_MERGE_ON_READ, the first row marked as deleted in a
-    # large table switches them on.
+    # Off, so that every reader can open small tables. The first row that this engine marks as deleted in a larger one
+    # (MEDALLION_MERGE_ON_READ) switches them on. Spark would mark rows without a change file.
     "delta.enableDeletionVectors": "false",
     # Incremental consumers read the changes; for overwrites they are derived at no cost.
     "delta.enableChangeDataFeed": "true",

@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,19 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.errors import CheckFailed, HourOutOfOrder, UsageError
 from medallion.ingest.change_log import begin_log
+from medallion.ingest.restatement import read_restatement
+from medallion.inspect.status import lake_status
 from medallion.model.registry import Registry
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops import releases
 from medallion.ops.check_records import Failure, read_check_record, write_check_record
 from medallion.ops.holds import add_hold, read_holds
-from medallion.pipeline import erasure, steps
+from medallion.pipeline import erasure, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_forecast import forecast
 from medallion.pipeline.erase_history import seal_tables
 from medallion.pipeline.erase_plan import read_plan
+from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
@@ -259,6 +262,35 @@ def test_erasure_whose_check_fails_is_ended_once_it_passes(shop: Shop, monkeypat
     erase(shop)
     assert traces(shop) == []
     assert 42 not in shop.published()
+
+
+def test_nothing_is_restated_replayed_or_reprocessed_before_an_unfinished_erasure_is_finished(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "_end_history", died)
+        with pytest.raises(Died):
+            erase(shop, "42")
+    (line,) = [number for number, raw in enumerate(landed_lines(shop, H1), 1) if '"x"' in raw]
+    doors: tuple[Callable[[], Any], ...] = (
+        lambda: shop.restate(H1),
+        lambda: operations.replay(Run(shop.settings, H1, "replay"), shop.driver(), "orders", {line: "{}"}),
+        lambda: reprocess(Run(shop.settings, None, "reprocess", select="silver_orders"), shop.driver()),
+        lambda: operations.refresh_hour(Run(shop.settings, None, "select", select="silver_orders"), shop.driver()),
+    )
+    for door in doors:
+        with pytest.raises(HourOutOfOrder, match="erasure .* was cut short: run medallion erase to finish it"):
+            door()
+    assert read_restatement(shop.lake) is None
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    assert any("was cut short: run medallion erase" in problem for problem in lake_status(shop.settings).problems)
+    erase(shop)
+    assert traces(shop) == []
+    assert lake_status(shop.settings).problems == []
+
+
+def landed_lines(shop: Shop, hour: str) -> list[str]:
+    return (shop.root / "source" / "cdc" / "orders" / f"{hour}.json").read_text().splitlines()
 
 
 def test_text_that_others_have_too_takes_nothing_of_theirs(shop: Shop) -> None:
