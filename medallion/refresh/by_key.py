@@ -93,7 +93,8 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     values = Trace(refresh.spark, refresh.lake, by, restricted, refresh.inputs, refresh.changes).values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
-        refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
+        rows = max((refresh.inputs[name].rows for name in restricted), default=0)
+        refresh.require_cheap(len(values), rows, f"{len(values):,} values of {by.column}")
     return values
 
 

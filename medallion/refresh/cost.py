@@ -12,6 +12,7 @@ from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 MAX_COST_RATIO = 1.5  # ratio of incremental to full: predictions are no more exact than that
+MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
 MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again: what was slow may be fast by now
@@ -31,11 +32,13 @@ class Costs:
     incremental: tuple[tuple[int, float], ...] = ()
     full_since_incremental: int = 0
 
-    def predict_seconds(self, changed: int) -> float:
+    def predict_seconds(self, changed: int, share: float | None = None) -> float:
         """Predict the seconds of an incremental refresh of ``changed`` values or bytes.
 
         Linear regression over the known refreshes, or their median where time does not grow with size. The prediction
-        is capped in proportion to the longest refresh, because sizes that lie close together make the line steep.
+        is capped in proportion to the longest refresh, because sizes that lie close together make the line steep. A
+        change that is larger than all known ones is not expected to take more than that ``share`` of the inputs
+        explains: hours of a few hundred changes tell little of one with ten thousands.
         """
         sizes = [size for size, _ in self.incremental]
         seconds = [s for _, s in self.incremental]
@@ -46,18 +49,21 @@ class Costs:
         if line.slope <= 0:
             return median(seconds)
         longest = max(seconds) * max(1.0, changed / max(sizes))
+        if share is not None and self.full and changed > max(sizes):
+            longest = min(longest, max(seconds) + MAX_SHARE_COST * share * median(self.full[-5:]))
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
-    def reason_to_recompute(self, changed: int, change: str) -> str | None:
+    def reason_to_recompute(self, changed: int, change: str, share: float | None = None) -> str | None:
         """Return why a full recompute is cheaper for a change of this size; None if it is not, or if nothing is known.
 
         Args:
             changed: Values of the key, or bytes.
             change: The change in words, for the reason.
+            share: The share of the inputs that it is, if known.
         """
         if not self.full or len(self.incremental) < MIN_SAMPLES or self.full_since_incremental >= MAX_FULL_BEFORE_RETRY:
             return None
-        full_seconds, expected = median(self.full[-5:]), self.predict_seconds(changed)
+        full_seconds, expected = median(self.full[-5:]), self.predict_seconds(changed, share)
         if expected <= MAX_COST_RATIO * full_seconds:
             return None
         return (

@@ -57,7 +57,7 @@ def _refresh(refresh: Refresh) -> Written:
         return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
     method, size = refresh.table.method, refresh.changed_bytes
     if isinstance(method, Additive | Kept | Recent):
-        refresh.require_cheap(size, f"{size / 1e6:.1f} MB of changes")
+        refresh.require_cheap(size, sum(refresh.input_bytes.values()), f"{size / 1e6:.1f} MB of changes")
     with explained(f"{refresh.table.name} could not be refreshed"):
         match method:
             case ByKey(column):

@@ -135,13 +135,14 @@ class Refresh(Target):
             return self.record_input_versions()
         return self.former.delta.version()
 
-    def require_cheap(self, size: int, change: str) -> None:
+    def require_cheap(self, size: int, of: int, change: str) -> None:
         """Raise FullRecompute if a full recompute is known to cost less than following a change of this ``size``.
 
-        change: the change in words, for the reason. Only tables with the policy ``auto`` are judged by cost.
+        of: the size of what changed, in the same unit. change: the change in words, for the reason. Only tables with
+        the policy ``auto`` are judged by cost.
         """
         costs = self.run.costs.of(self.table.name)
-        if self.table.refresh == "auto" and (reason := costs.reason_to_recompute(size, change)):
+        if self.table.refresh == "auto" and (reason := costs.reason_to_recompute(size, change, size / max(of, 1))):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:

@@ -38,6 +38,15 @@ def test_a_large_change_is_recomputed_and_the_reason_has_both_figures() -> None:
     )
 
 
+def test_change_far_larger_than_any_known_one_is_judged_by_its_share_of_the_inputs() -> None:
+    usual = [row("incremental", seconds, size) for seconds, size in ((3.0, 50), (3.4, 52), (3.9, 55))]
+    costs = known(row("full", 10.0), *usual)
+    assert costs.reason_to_recompute(30_000, "a change", 30_000 / 600_000) is None
+    assert costs.reason_to_recompute(300_000, "a change", 300_000 / 600_000) is not None
+    dear = known(row("full", 2.0), *usual)
+    assert dear.reason_to_recompute(30_000, "a change", 30_000 / 600_000) is not None, "small ones were dearer already"
+
+
 def test_changes_of_one_size_are_expected_to_take_what_they_took() -> None:
     same = [row("incremental", seconds, 1_000_000) for seconds in (30.0, 5.0, 6.0)]
     assert known(row("full", 5.0), *same).reason_to_recompute(1_000_000, "a change") is None, (
