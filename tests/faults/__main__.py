@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--source", choices=SOURCES, default="files", help="kafka: several change files of an hour")
     parser.add_argument("--lake", choices=("disk", "s3"), default="disk", help="where it is: an S3 server over HTTP")
+    parser.add_argument("--merge-on-read", default="8m", metavar="SIZE", help="1k: in every table where it pays  [8m]")
     parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
     parser.add_argument("--report", type=Path, help="the results as JSON; one that is there is continued")
@@ -65,7 +66,7 @@ def main() -> int:
         os.environ |= {"MEDALLION_SPARK_MASTER": master, "MEDALLION_LAKE": bucket or str(Path(folder, "none"))}
         spark = spark_session(Settings.from_environment().replace(driver_memory="2g"), "faults")
         advance = stack.enter_context(progress_bar())
-        world = make_world(Path(folder, "world"), spark, tables, bucket=bucket)
+        world = make_world(Path(folder, "world"), spark, tables, bucket=bucket, merge_on_read=given.merge_on_read)
         numbers, last = count(), list[World]()
 
         def fresh(since: str | None) -> World:

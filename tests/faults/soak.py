@@ -35,6 +35,7 @@ from medallion.refresh.full import refresh_full
 from medallion.settings import Settings
 from medallion.spark.jvm import CpuClock
 from medallion.spark.session import spark_session
+from medallion.storage.live_rows import read_live_rows
 from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies, rows_of, state_of_small_inputs
@@ -114,7 +115,7 @@ class Soak:
         wrong = [] if release.hour == hour else [f"hour {release.hour} is published, not {hour}"]
         for feed in self.world.tables.feeds:
             delta: Any = self.world.lake.open(self.world.lake.path(feed.name), release.versions[feed.name])
-            rows = delta.to_pyarrow_table().to_pylist()
+            rows = read_live_rows(delta, self.world.lake.folder(feed.name)).to_pylist()
             if sorted(rows, key=lambda row: row[feed.keys[0]]) != sorted(
                 self.model[feed.name].values(), key=lambda row: row[feed.keys[0]]
             ):

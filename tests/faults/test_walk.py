@@ -22,6 +22,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.rollback import rollback
 from medallion.pipeline.run import Run
+from medallion.storage.live_rows import read_live_rows
 from medallion.storage.rewind import require_version_before
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies
@@ -117,7 +118,7 @@ class Walk(RuleBasedStateMachine):
         release = releases.require_release(self.world.lake, None)
         for feed in self.world.tables.feeds:
             delta: Any = self.world.lake.open(self.world.lake.path(feed.name), release.versions[feed.name])
-            rows = delta.to_pyarrow_table().to_pylist()
+            rows = read_live_rows(delta, self.world.lake.folder(feed.name)).to_pylist()
             assert {row[feed.keys[0]]: row for row in rows} == self.models[release.hour][feed.name]
             assert len(rows) == len(self.models[release.hour][feed.name])
 

@@ -50,7 +50,7 @@ class World:
 
     ahead: where another such world is, as it was after that hour. in_part: what was published of spoiled files.
     strategy: how the world refreshes; what is expected was always made in full. bucket: where the lake is, if not on
-    this disk; the source is always.
+    this disk; the source is always. merge_on_read: the setting of that name.
     """
 
     root: Path
@@ -61,6 +61,7 @@ class World:
     in_part: list[Rows] = field(default_factory=list)
     strategy: str = "full"
     bucket: str = ""
+    merge_on_read: str = "8m"
 
     @property
     def settings(self) -> Settings:
@@ -68,6 +69,7 @@ class World:
         lake = f"{self.bucket}/{self.root.name}" if self.bucket else str(self.root / "lake")
         source = str(self.root / "source")
         ways = Settings.from_environment() if self.bucket else Settings()  # how the bucket is reached
+        ways = ways.replace(merge_on_read=self.merge_on_read)
         return ways.replace(lake=lake, source=source, lock_wait=0, max_bad_lines=0.1)
 
     @property
@@ -128,7 +130,14 @@ class World:
 
 
 def make_world(
-    root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS, bucket: str = ""
+    root: Path,
+    spark: Any,
+    tables: Registry,
+    seed: int = 1,
+    hours: list[str] = HOURS,
+    *,
+    bucket: str = "",
+    merge_on_read: str = "8m",
 ) -> World:
     """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded.
 
@@ -136,7 +145,7 @@ def make_world(
     """
     generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
     deliver(root / "source", tables)
-    world = World(root, spark, tables, bucket=bucket)
+    world = World(root, spark, tables, bucket=bucket, merge_on_read=merge_on_read)
     operations.load(Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root
     former: str | None = None

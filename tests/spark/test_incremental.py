@@ -410,6 +410,7 @@ def test_changes_that_upkeep_has_removed_are_no_reason_to_fail(shop: Shop, monke
 def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     refresh(shop, 0, select="+silver_orders_enriched")
     monkeypatch.setattr("medallion.refresh.touched.MAX_KEYS", 3)
+    monkeypatch.setattr("medallion.refresh.touched.MAX_KEY_SHARE", 0)
     for key in range(1, 9):
         shop.put("orders", key)
     shop.write()
