@@ -16,6 +16,7 @@ COLUMNS = (
 )
 
 
+ERASE = "erase"
 _COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")
 
 
@@ -23,8 +24,9 @@ _COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")
 class RunFigures:
     """One run of one hour.
 
-    status: the status of its worst step. seconds, cpu_seconds: by phase. tables: number of tables written, and number
-    refreshed. state_work: work on incremental state, which later hours do not have to repeat.
+    strategy: full or incremental; ERASE for a run that erased persons. status: the status of its worst step. seconds,
+    cpu_seconds: by phase. tables: number of tables written, and number refreshed. state_work: work on incremental
+    state, which later hours do not have to repeat.
     """
 
     run_id: str
@@ -56,6 +58,11 @@ def is_of_airflow(run_id: str) -> bool:
     return _COMMAND_RUN.fullmatch(run_id) is None
 
 
+def erasing_runs(rows: Iterable[EventRow]) -> frozenset[str]:
+    """Return the ids of the runs that erased persons: they refresh tables, but their seconds are no hour's."""
+    return frozenset(row.run_id for row in rows if row.event_type == "erase")
+
+
 def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
     """Return the runs in ``rows`` of the event log, one for each hour of a range; newest hour first, then newest run.
 
@@ -85,8 +92,8 @@ class HourCost:
 
 
 def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
-    """Return the costs of each published hour of ``runs``, oldest first."""
-    published = [run for run in runs if run.release_id is not None]
+    """Return the costs of each published hour of ``runs``, oldest first; runs that erased persons do not count."""
+    published = [run for run in runs if run.release_id is not None and run.strategy != ERASE]
     usual = [run.refresh_seconds for run in published if run.strategy == "full"]
     hours: dict[str, dict[str, RunFigures]] = {}
     for run in published:
@@ -140,7 +147,7 @@ def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
         cpu[phase] = cpu.get(phase, 0.0) + (row.cpu_seconds or 0.0)
     return RunFigures(
         *key,
-        next((row.strategy for row in reversed(events) if row.strategy), ""),
+        ERASE if erasing_runs(events) else next((row.strategy for row in reversed(events) if row.strategy), ""),
         next((word for word in WORST_FIRST if word in statuses), "skipped"),
         (applied and applied.rows_in) or 0,
         (applied and applied.rows_out) or 0,
