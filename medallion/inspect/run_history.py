@@ -1,6 +1,7 @@
 """Figures of each run of an hour: rows, warnings, release, seconds and CPU by phase; full compared with incremental."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -132,6 +133,21 @@ def final_steps(rows: Iterable[EventRow]) -> list[EventRow]:
     return [*final.values()]
 
 
+def _warnings(final: Iterable[EventRow]) -> int:
+    """Count what warned: expectations, as the validation report counts them, and other steps and tables."""
+    checks, others = Counter[str | None](), 0
+    whole: set[str | None] = set()
+    for row in final:
+        if row.event_type != "check":
+            others += row.status == "warned"
+        elif row.table_name is None:
+            whole |= {row.layer} if row.status == "warned" else set()
+        else:
+            expectations = row.details.get("expectations", {}).values()
+            checks[row.layer] += sum(result.get("status") == "warned" for result in expectations)
+    return others + checks.total() + sum(not checks[layer] for layer in whole)
+
+
 def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
     final = final_steps(events)
     steps = [row for row in final if row.table_name is None]
@@ -152,7 +168,7 @@ def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
         (applied and applied.rows_in) or 0,
         (applied and applied.rows_out) or 0,
         (sum(row.status in DID_WORK for row in refreshed), len(refreshed)),
-        sum(row.status == "warned" for row in final),
+        _warnings(final),
         publish.details.get("release_id") if publish and publish.status != "failed" else None,
         seconds,
         cpu,

@@ -103,3 +103,20 @@ def test_an_erasure_is_shown_as_such_and_counts_in_no_comparison_or_median(lake:
     pages.append(timings_page(lake))
     assert "777" not in pages[1] and pages[0] == pages[1]
     assert ">erase<" in runs_page(lake)
+
+
+def test_warnings_of_a_run_are_the_expectations_that_warned_and_the_other_steps(lake: Lake) -> None:
+    told = {"expectations": {name: {"status": name[:-2]} for name in ("warned 1", "warned 2", "failed 1", "failed 2")}}
+
+    def step(kind: str, table: str | None = None, **values: Any) -> Event:
+        return Event("red", "2025-11-30T09", kind, "full", 1, "silver", table, **values)
+
+    append(
+        lake,
+        [
+            step("apply", status="warned"),
+            step("check", "silver_orders", status="failed", details=told),
+            step("check", status="failed"),
+        ],
+    )
+    assert run_history(event_log.read(lake))[0].warnings == 3
