@@ -179,8 +179,8 @@ def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs,
     if _hours_between(earlier[0], hour) > window:
         return End(
             f"{_several(earlier)} {'is' if len(earlier) == 1 else 'are'} pending, and the schedule catches up on"
-            f" the last {window} hours only (MEDALLION_CATCH_UP_HOURS): trigger or backfill them, then {hour} follows by"
-            " itself",
+            f" the last {window} hours only (MEDALLION_CATCH_UP_HOURS): trigger or backfill them, then {hour} follows"
+            " by itself",
             failed=hour in line.pending,
             left=tuple(earlier),
         )

@@ -172,9 +172,10 @@ def test_release_that_is_held_is_dropped_by_force_alone(shop: Shop) -> None:
         erase(shop, "42")
     assert before == (read_plan(shop.lake), [release.release_id for release in releases.read_all(shop.lake)])
     erase(shop, "77")  # of whom no release has a row
-    assert "release 1 is held as audit: only --force drops it" in [
-        *forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()
-    ]
+    lines = [*forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()]
+    assert "release 1 is held as audit: only --force drops it" in lines
+    assert lines[0].startswith("rows about them: ") and "1 of bronze_orders" in lines[0]
+    assert [*forecast(shop.lake, shop.tables, ["4711"], (), shop.settings.source).lines()][0] == "rows about them: none"
     done = erase(shop, "42", force=True)
     assert (done.holds, read_holds(shop.lake), traces(shop)) == (["audit"], [], [])
 
