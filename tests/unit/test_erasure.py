@@ -175,7 +175,7 @@ def test_release_that_is_held_is_dropped_by_force_alone(shop: Shop) -> None:
     lines = [*forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()]
     assert "release 1 is held as audit: only --force drops it" in lines
     assert lines[0].startswith("rows about them: ") and "1 of bronze_orders" in lines[0]
-    assert [*forecast(shop.lake, shop.tables, ["4711"], (), shop.settings.source).lines()][0] == "rows about them: none"
+    assert "rows about them: none" in [*forecast(shop.lake, shop.tables, ["4711"], (), shop.settings.source).lines()]
     done = erase(shop, "42", force=True)
     assert (done.holds, read_holds(shop.lake), traces(shop)) == (["audit"], [], [])
 
