@@ -7,7 +7,6 @@ from medallion.airflow.runs import RequestRefused, SchedulerRuns, text_of
 from medallion.airflow.tasks import SELECT, RunOnSpark, run_of, spark_master
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
-from medallion.ingest.restatement import read_restatement
 from medallion.pipeline.turns import read_line
 from medallion.project import find_project
 from medallion.settings import Settings
@@ -83,6 +82,8 @@ def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str
 
 def _refusal(error: UsageError, settings: Settings) -> RequestRefused:
     """Return the refusal of a request; it says that nothing was changed unless a restatement has begun."""
+    from medallion.ingest.restatement import read_restatement
+
     silent = "nothing was changed" in str(error) or read_restatement(Lake.of(settings)) is not None
     return RequestRefused(str(error) if silent else f"{error}; nothing was changed")
 
