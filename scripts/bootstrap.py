@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -136,7 +137,8 @@ def succeeds(*command: str | Path) -> bool:
 
 
 def say(what: str) -> None:
-    print(f"setup: {what}", flush=True)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    print(textwrap.fill(f"setup: {what}", width, subsequent_indent="    ") if width else f"setup: {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ import argparse
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
@@ -19,8 +17,8 @@ from typing import Any
 from demo.broken_hour import mend_hour
 from medallion.airflow.local import WARM, LocalAirflow, where
 from medallion.airflow.naming import REFRESH
+from medallion.cli.common import print_lines
 from medallion.errors import MedallionError
-from medallion.hours import MONTH_HOURS
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.listing import change_files
 from medallion.ingest.never_applied import warn_of_never_applied
@@ -28,19 +26,16 @@ from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.source import open_source
 from medallion.ingest.unpublished import find_unpublished
 from medallion.model.refresh_method import read_state_work
-from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
-from medallion.ui.runs import PRICE
+from scripts.demo_summary import Shown, print_comparison
 
 DAYS = 30  # of history: long enough that a full refresh plainly costs more
 MAX_INCREMENTAL = 4  # hours in which one is steady
-CPU = "CPU of the steps"
-WHOLE = "whole run"
 RUNS = f"dags/{REFRESH}/dagRuns"
 
 
@@ -68,9 +63,14 @@ def main() -> None:
     runs = refresh_until_steady(airflow, lake, hours, "warm" if airflow.environment.get(WARM) else "JVM per task")
     medallion(airflow, "status")
     print_comparison(lake, runs, settings.currency)
-    print(f"results   {airflow.url}/plugin/medallion-results")
-    print(f"reports   {lake.root}/reports/validation\n{where(airflow, '.venv/bin/medallion')}")
-    print("next      make demo-red: an hour whose check fails, and how to recover from it")
+    print_lines(
+        [
+            f"results   {airflow.url}/plugin/medallion-results",
+            f"reports   {lake.root}/reports/validation",
+            *where(airflow, ".venv/bin/medallion").splitlines(),
+            "next      make demo-red: an hour whose check fails, and how to recover from it",
+        ]
+    )
 
 
 def show_failed_check() -> None:
@@ -102,12 +102,17 @@ def print_failed_check(airflow: LocalAirflow, lake: Lake, run_id: str, hour: str
     release = releases.latest(lake)
     if failed is None or release is None:
         raise MedallionError(f"run {run_id} failed, but not at a check: {airflow.url}/dags/{REFRESH}/runs/{run_id}")
-    print(f"failed    {failed['note']}")
-    print(f"run       {airflow.url}/dags/{REFRESH}/runs/{run_id}")
-    print(f"report    {failed['report']}")
-    print(f"readers   keep release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
-    print("refused   medallion refresh of a later hour: nothing is applied on top of a red one")
-    print(f"recover   make demo-heal: takes the deletions back at the source, and restates hour {hour}")
+    results = f"{airflow.url}/plugin/medallion-results"
+    print_lines(
+        [
+            f"failed    {failed['note']}",
+            f"run       {airflow.url}/dags/{REFRESH}/runs/{run_id}",
+            f"report    {failed['report']}",
+            f"readers   keep release {release.release_id} of hour {release.hour}: {results}",
+            "refused   medallion refresh of a later hour: nothing is applied on top of a red one",
+            f"recover   make demo-heal: takes the deletions back at the source, and restates hour {hour}",
+        ]
+    )
 
 
 def recover() -> None:
@@ -123,7 +128,8 @@ def recover() -> None:
     asked = {"hour": first, "confirmation": first, "action": "restate", "strategy": "full"}
     refresh(airflow, asked, run_id_of(first))
     release = releases.require_release(lake, None)
-    print(f"readers   have release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
+    results = f"{airflow.url}/plugin/medallion-results"
+    print_lines([f"readers   have release {release.release_id} of hour {release.hour}: {results}"])
 
 
 def _unpublished(lake: Lake) -> tuple[UnpublishedHour | None, str | None]:
@@ -152,25 +158,16 @@ def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
     return airflow, settings, lake
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A run of the demo. run: as Airflow returns it. is_setup: whether it built state that later runs use."""
-
-    name: str
-    hour: str
-    run: Mapping[str, Any]
-    is_setup: bool = False
-
-
 def refresh_until_steady(airflow: LocalAirflow, lake: Lake, hours: Sequence[str], spark: str) -> list[Shown]:
     """Refresh one of ``hours`` in full, then others incrementally until one of them built no state."""
     runs: list[Shown] = []
     for hour, strategy in zip(hours, ("full", *["incremental"] * MAX_INCREMENTAL), strict=False):
-        say(f"hour {hour}: {strategy}, {spark}")
+        say(f"hour {hour}, {strategy}")
         run = refresh(airflow, {"hour": hour, "strategy": strategy, "spark": "as set"}, run_id_of(hour))
         rows = event_log.read(lake, run_id=run["dag_run_id"])
         work = next(filter(None, (read_state_work(row.details) for row in rows)), None)
         runs.append(Shown(f"{strategy}, {work or spark}", hour, run, is_setup=work is not None))
+        say(f"hour {hour} was: {runs[-1].name}")
         if strategy == "incremental" and work is None:
             break
     return runs
@@ -238,45 +235,6 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
     return "\n".join([f"task {task['task_id']} failed; the end of its log:", *log[-15:], f"all of it: {airflow.url}"])
 
 
-def print_comparison(lake: Lake, runs: Sequence[Shown], currency: str) -> None:
-    """Print the seconds of each step by run, from the event log; the rest is Airflow and the start of processes."""
-    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(runs))
-    for column, shown in enumerate(runs):
-        for row in event_log.read(lake, run_id=shown.run["dag_run_id"]):
-            if row.table_name is None:
-                seconds[" ".join(filter(None, (row.event_type, row.layer)))][column] += row.seconds
-                seconds[CPU][column] += row.cpu_seconds or 0.0
-        seconds[WHOLE][column] = shown.run["duration"]
-    order = sorted(seconds, key=lambda name: name in (CPU, WHOLE))
-    widths = [max(len(shown.name), len(shown.hour)) + 2 for shown in runs]
-
-    def print_line(name: str, values: Iterable[str]) -> None:
-        print(name.ljust(18) + "".join(value.rjust(width) for value, width in zip(values, widths, strict=True)))
-
-    print_line("seconds", (shown.name for shown in runs))
-    print_line("", (shown.hour for shown in runs))
-    for step in order:
-        print_line(step, (f"{value:.1f}" for value in seconds[step]))
-    print(month_in_words(runs, seconds[CPU], currency))
-
-
-def month_in_words(runs: Sequence[Shown], cpu_seconds: Sequence[float], currency: str) -> str:
-    """Say what a month of full hours and one of steady incremental hours would cost, in a line."""
-    hours = {
-        shown.name.partition(",")[0]: cpu * MONTH_HOURS / 3600
-        for shown, cpu in zip(runs, cpu_seconds, strict=True)
-        if not shown.is_setup
-    }
-    if not all(hours.get(strategy) for strategy in STRATEGIES):
-        return "a month   no steady incremental hour to compare yet: run make demo again"
-    full, incremental = hours["full"], hours["incremental"]
-    return (
-        f"a month   {MONTH_HOURS} hours like these: full {full:,.0f} core-hours, incremental {incremental:,.0f}"
-        f" ({100 * incremental / full:.0f} %); at {PRICE:g} {currency} each {full * PRICE:,.2f} against"
-        f" {incremental * PRICE:,.2f} {currency}"
-    )
-
-
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:
     command = Path(sys.executable).with_name("medallion")
     if subprocess.run([command, *arguments], env=airflow.environment).returncode != 0:
@@ -284,7 +242,7 @@ def medallion(airflow: LocalAirflow, *arguments: str) -> None:
 
 
 def say(what: str) -> None:
-    print(f"demo: {what}", flush=True)
+    print_lines([f"demo: {what}"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from medallion.airflow.naming import at
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import require_known_keys, text_of
 from medallion.airflow.tasks import RunOnSpark, spark_master
-from medallion.errors import UsageError
+from medallion.errors import UsageError, advice
 
 
 @task(task_id="erase")
@@ -26,6 +26,8 @@ def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any
         require_known_keys(dag_run.conf, dag.params)
         file, variable = (text_of(params, key) for key in ("subjects_file", "subjects_variable"))
         subjects = [*subjects_in(_read(file)), *subjects_in(_value_of(variable))]
+        if params["dry_run"] and not subjects:
+            raise UsageError(f"nobody is named: {advice.name_subjects()}")
         settings = project.settings().replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             if params["dry_run"]:
@@ -53,5 +55,5 @@ def _read(file: str | None) -> str:
         return ""
     try:
         return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # of a name that no file can have, or of bytes that are no UTF-8
         raise UsageError("subjects_file cannot be read by this worker as a text in UTF-8") from None

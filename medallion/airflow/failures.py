@@ -11,7 +11,11 @@ from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, Meda
 
 @contextmanager
 def as_airflow_errors() -> Iterator[None]:
-    """Raise an error of the block as one of Airflow's: skip what follows, fail for good, or fail and retry."""
+    """Raise an error of the block as one of Airflow's: skip what follows, fail for good, or fail and retry.
+
+    A request that another try would meet with the same refusal fails for good, so that it holds up no other run. So
+    does one that must wait for another command, such as the end of an erasure that was cut short.
+    """
     try:
         yield
     except HourNotAvailable as error:

@@ -10,6 +10,7 @@ from medallion.hours import parse_hour
 from medallion.pipeline.turns import read_line
 from medallion.project import find_project
 from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 Redo = Literal["restate", "reprocess"]
 ACTIONS = ("refresh", *get_args(Redo))
@@ -21,7 +22,8 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
     The tasks that follow refresh, check and publish that hour. A restatement continues to the last applied hour.
 
     Raises:
-        RequestRefused: The action was not confirmed, the hour is wrong, or another run is active; nothing was changed.
+        RequestRefused: The action was not confirmed, the hour is wrong or cannot be restated, or another run is active;
+            nothing was changed. Or a restatement that has begun cannot go on.
     """
     from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
@@ -38,7 +40,7 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
             require_published(run, driver)
             return hour
     except UsageError as error:
-        raise RequestRefused(f"{error}; nothing was changed") from None
+        raise _refusal(error, settings) from None
 
 
 def redo_selection(context: Mapping[str, Any]) -> str:
@@ -58,7 +60,7 @@ def redo_selection(context: Mapping[str, Any]) -> str:
         with open_driver(settings) as driver:
             run = at_published_hour(run_of(context, settings, None), driver)
     except UsageError as error:
-        raise RequestRefused(f"{error}; nothing was changed") from None
+        raise _refusal(error, settings) from None
     context["ti"].xcom_push(key=SELECT, value=run.select)
     return run.required_hour
 
@@ -76,6 +78,14 @@ def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str
     if action == "restate" and text_of(params, "select"):
         raise UsageError("restate refreshes every table: leave Select empty")
     return hour
+
+
+def _refusal(error: UsageError, settings: Settings) -> RequestRefused:
+    """Return the refusal of a request; it says that nothing was changed unless a restatement has begun."""
+    from medallion.ingest.restatement import read_restatement
+
+    silent = "nothing was changed" in str(error) or read_restatement(Lake.of(settings)) is not None
+    return RequestRefused(str(error) if silent else f"{error}; nothing was changed")
 
 
 def _require_turn(action: Redo, settings: Settings, dag_run: Any) -> None:

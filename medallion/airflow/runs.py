@@ -87,10 +87,11 @@ def text_of(params: Mapping[str, Any], key: str) -> str | None:
 def describe_redo(params: Mapping[str, Any], tables: str | None) -> str:
     """Return the beginning of the note of a run that restated or reprocessed; empty for an ordinary refresh.
 
-    tables: the tables that a selection without an hour recomputed at the published hour.
+    tables: the tables that a selection without an hour refreshed at the published hour; what follows says which of them
+    were written.
     """
     if tables:
-        return f"reprocessed {tables} at the published hour; "
+        return f"selected {tables} at the published hour; "
     words = {"restate": "restated from", "reprocess": "reprocessed"}.get(params.get("action", ""))
     return f"{words} {text_of(params, 'hour')}; " if words else ""
 

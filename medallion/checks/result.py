@@ -197,7 +197,7 @@ class CheckResult:
         warnings = len(failures) - alike  # beside what failed
         more = f", and {alike - 1} more" if alike > 1 else ""
         if warnings:
-            more += f", and {counted(warnings, 'warning')}"
+            more += f", and {warnings:,} warned"
         origin = f"; {first.origins[0]}" if first.origins and with_data else ""
         why = (first.error if with_data else "it could not be judged") if first.error else first.observed
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"

@@ -134,7 +134,7 @@ class DropRule:
             kind="DroppedRows",
             severity="warning",
             success=reason is None,
-            observed=f"ok, {amount}" if reason is None else f"{amount}, {reason}",
+            observed=amount if reason is None else f"{amount}, {reason}",
             unexpected_count=dropped,
             unexpected_percent=100 * share,
             records=dropped + kept,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import Group
+from medallion.cli.common import Group, print_lines
 from medallion.errors import UsageError
 from medallion.project import find_project
 
@@ -29,8 +29,8 @@ def up() -> None:
     from medallion.airflow.local import where
 
     chosen = _of_project()
-    chosen.up(click.echo)
-    click.echo(where(chosen))
+    chosen.up(lambda line: print_lines([line]))
+    print_lines(where(chosen).splitlines())
 
 
 @airflow.command()

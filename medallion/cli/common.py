@@ -242,7 +242,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def _output_width() -> int | None:
-    is_wide = click.get_current_context().meta.get(_WIDE, False)
+    context = click.get_current_context(silent=True)
+    is_wide = context is not None and context.meta.get(_WIDE, False)
     is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return shutil.get_terminal_size().columns if is_known and not is_wide else None
 

@@ -23,6 +23,8 @@ def configure_logging() -> None:
 def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
     """Show a progress bar, and print the messages of ``report_to`` above it. Yield the function that advances it.
 
+    Until it is first called there is nothing to count, and only the time that has passed is shown.
+
     If standard error is not a terminal, progress is printed as plain lines instead.
     """
     if not sys.stderr.isatty():
@@ -31,17 +33,12 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    spinner, what_it_does, elapsed = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(spinner, what_it_does, elapsed, console=Console(stderr=True)) as bar:
         task = bar.add_task("working", total=None)
 
         def advance(what: str, done: int, total: int) -> None:
+            bar.columns = (spinner, what_it_does, BarColumn(), MofNCompleteColumn(), elapsed)
             bar.update(task, description=what, completed=done, total=total)
 
         if report_to is not None:

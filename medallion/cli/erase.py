@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import HOUR, STRATEGY, current_tables, loaded_lake, new_run_id, open_driver, settings
+from medallion.cli.common import (
+    HOUR,
+    STRATEGY,
+    current_tables,
+    loaded_lake,
+    new_run_id,
+    open_driver,
+    print_lines,
+    settings,
+)
 from medallion.errors import MedallionError, UsageError
 
 if TYPE_CHECKING:
@@ -121,5 +130,4 @@ def _verify(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
 def _forecast(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
     from medallion.pipeline.erase_forecast import forecast
 
-    for line in forecast(loaded_lake(), current_tables(), subjects, values, settings().source).lines():
-        click.echo(line)
+    print_lines(forecast(loaded_lake(), current_tables(), subjects, values, settings().source).lines())

@@ -121,4 +121,4 @@ def name_subjects() -> str:
 
 def end_erasure() -> str:
     """Say how to finish an erasure that was interrupted."""
-    return "run medallion erase to finish it (in Airflow: trigger erase, with no file of subjects)"
+    return "run medallion erase to finish it (in Airflow: trigger erase, with an empty form)"

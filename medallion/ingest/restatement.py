@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from medallion.errors import MedallionError, UsageError, advice
+from medallion.errors import UsageError, advice
 from medallion.ingest.change_log import require_own_log, rewind_log
 from medallion.ingest.ledger import landed_hours, last_common_hour, named_hours, read_manifest
 from medallion.ingest.listing import Listing
@@ -128,9 +128,9 @@ def plan_restatement(
         former: A restatement that was cut short: its hours are applied again too.
 
     Raises:
-        UsageError: ``hour`` is after the last applied one, a table lacks an earlier hour, or there is no file of it.
-        MedallionError: A file of an hour is neither listed by the source nor in the landing folder, or a file with the
-            hour in its name is not understood.
+        UsageError: ``hour`` is after the last applied one, a table lacks an earlier hour, there is no file of it, or a
+            file of an hour is neither listed by the source nor in the landing folder.
+        MedallionError: A file with the hour in its name is not understood.
     """
     applied = last_common_hour(table_hours)
     until = max([former.until if former else "", *(last or "" for last in table_hours.values())])
@@ -151,7 +151,7 @@ def plan_restatement(
     hours |= known.intersection(former.remaining(applied) if former else ())
     missing = [name for other in sorted(hours) for name in missing_files(lake, other, listing.hours.get(other, ()))]
     if missing:
-        raise MedallionError(
+        raise UsageError(
             f"hour {hour} cannot be restated: {named_hours(missing)} would be lost, no longer in the landing folder"
             " and not listed by the source; nothing was changed: have the source deliver it again, or restate a later"
             " hour"
@@ -212,14 +212,14 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
 
 
 def _require_all_parts(lake: Lake, hour: str, listing: Listing) -> None:
-    """Raise MedallionError if a file that landed for ``hour`` and is no longer listed would be lost."""
+    """Raise UsageError if a file that landed for ``hour`` and is no longer listed would be lost."""
     manifest = read_manifest(lake, hour)
     for topic, names in listing.hours.get(hour, {}).items():
         landed = manifest.files.get(topic) if manifest else None
         if landed is None or topic not in listing.several:
             continue
         if reason := why_lost(lake, topic, hour, landed, names):
-            raise MedallionError(f"hour {hour} cannot be restated: {reason}; nothing was changed")
+            raise UsageError(f"hour {hour} cannot be restated: {reason}; nothing was changed")
 
 
 def restatement_file(lake: Lake) -> Place:

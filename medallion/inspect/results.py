@@ -5,7 +5,7 @@ A version of a table never changes, so what was read from it is cached.
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -15,7 +15,7 @@ from medallion.csv_cells import plain_cells
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
-from medallion.model.registry import Registry
+from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.storage.duckdb_views import open_sealed_views
@@ -86,7 +86,7 @@ def published_tables(release: Release, tables: Registry) -> list[Table]:
 def read_result(lake: Lake, release: Release, table: Table) -> TableResult:
     """Read a published table; if it cannot be read, the result contains the error."""
     try:
-        sample = read_sample(lake, release, table.name, SHOWN_ROWS, _order(table))
+        sample = read_sample(lake, release, table.name, SHOWN_ROWS, order_of(table))
         return TableResult(table, sample, read_series(lake, release, table) if table.chart else None)
     except MedallionError as error:
         return TableResult(table, error=str(error))
@@ -102,13 +102,16 @@ def read_series(lake: Lake, release: Release, table: Table) -> Series:
     return replace(series, partial=_partial_periods([point[0] for point in series.points], ends_at))
 
 
-def read_sample(lake: Lake, release: Release, table: str, limit: int, order: str = "") -> Sample:
-    """Return the first ``limit`` rows of ``table``. Raises MedallionError if it cannot be read at its version."""
-    return _sample_at(lake, _version(release, table), limit, order)
+def read_sample(lake: Lake, release: Release, table: str, limit: int, order: Sequence[str] = ()) -> Sample:
+    """Return the first ``limit`` rows of ``table``. Raises MedallionError if it cannot be read at its version.
+
+    order: terms of ``order_of``.
+    """
+    return _sample_at(lake, _version(release, table), limit, tuple(order))
 
 
 @lru_cache(REMEMBERED)
-def _sample_at(lake: Lake, version: NamedVersion, limit: int, order: str) -> Sample:
+def _sample_at(lake: Lake, version: NamedVersion, limit: int, order: tuple[str, ...]) -> Sample:
     with open_sealed_views(lake, {version.table: open_named(lake, version)}) as connection:
         return _sample(connection, version.table, limit, order)
 
@@ -144,19 +147,31 @@ def _version(release: Release, table: str) -> NamedVersion:
     return version if version.table_id is None else replace(version, published_at=_ANY_TIME)
 
 
-def _sample(connection: "DuckDBPyConnection", table: str, limit: int, order: str) -> Sample:
-    cursor = connection.execute(f'SELECT * FROM "{table}" {order} LIMIT {int(limit)}')  # noqa: S608 (declared names)
-    described = [(name, str(kind)) for name, kind, *_ in cursor.description or ()]
-    return Sample([name for name, _ in described], [kind for _, kind in described], cursor.fetchall())
+def _sample(connection: "DuckDBPyConnection", table: str, limit: int, order: Sequence[str]) -> Sample:
+    described = connection.execute(f'SELECT * FROM "{table}" LIMIT 0').description or ()  # noqa: S608 (a declared name)
+    kinds = {name: str(kind) for name, kind, *_ in described}
+    terms = ", ".join(_order_term(term, kinds) for term in order)
+    ordered = f"ORDER BY {terms}" if terms else ""
+    cursor = connection.execute(f'SELECT * FROM "{table}" {ordered} LIMIT {int(limit)}')  # noqa: S608 (declared names)
+    return Sample([*kinds], [*kinds.values()], cursor.fetchall())
 
 
-def _order(table: Table) -> str:
-    chart = table.chart
+def _order_term(term: str, kinds: Mapping[str, str]) -> str:
+    column = term.lstrip("+-")
+    newest_first = term == column and kinds.get(column, "").startswith(("DATE", "TIMESTAMP"))
+    return f'"{column}" {"DESC" if newest_first or term.startswith("-") else "ASC"} NULLS LAST'
+
+
+def order_of(node: Node) -> tuple[str, ...]:
+    """Return by what the rows of a table are shown: columns, with + if smallest first, - if largest first.
+
+    A column without a sign is in ascending order, or newest first if it has days or times.
+    """
+    chart = node.chart if isinstance(node, Table) else None
     if chart is not None and chart.first:
-        column = chart.first.removeprefix("-")
-        return f'ORDER BY "{column}" {"DESC" if chart.first.startswith("-") else ""} NULLS LAST'
-    first = [f'"{chart.x}" DESC'] if chart is not None and chart.kind == "line" else []
-    return "ORDER BY " + ", ".join([*first, *(f'"{key}"' for key in table.keys)])
+        return (chart.first if chart.first.startswith("-") else f"+{chart.first}",)
+    first = [f"-{chart.x}"] if chart is not None and chart.kind == "line" else []
+    return (*first, *node.keys)
 
 
 def _series(connection: "DuckDBPyConnection", table: str, chart: Chart) -> Series:

@@ -1,6 +1,7 @@
 """Figures of each run of an hour: rows, warnings, release, seconds and CPU by phase; full compared with incremental."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -16,6 +17,7 @@ COLUMNS = (
 )
 
 
+ERASE = "erase"
 _COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")
 
 
@@ -23,8 +25,9 @@ _COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")
 class RunFigures:
     """One run of one hour.
 
-    status: the status of its worst step. seconds, cpu_seconds: by phase. tables: number of tables written, and number
-    refreshed. state_work: work on incremental state, which later hours do not have to repeat.
+    strategy: full or incremental; ERASE for a run that erased persons. status: the status of its worst step. seconds,
+    cpu_seconds: by phase. tables: number of tables written, and number refreshed. state_work: work on incremental
+    state, which later hours do not have to repeat.
     """
 
     run_id: str
@@ -56,6 +59,11 @@ def is_of_airflow(run_id: str) -> bool:
     return _COMMAND_RUN.fullmatch(run_id) is None
 
 
+def erasing_runs(rows: Iterable[EventRow]) -> frozenset[str]:
+    """Return the ids of the runs that erased persons: they refresh tables, but their seconds are no hour's."""
+    return frozenset(row.run_id for row in rows if row.event_type == "erase")
+
+
 def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
     """Return the runs in ``rows`` of the event log, one for each hour of a range; newest hour first, then newest run.
 
@@ -85,8 +93,8 @@ class HourCost:
 
 
 def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
-    """Return the costs of each published hour of ``runs``, oldest first."""
-    published = [run for run in runs if run.release_id is not None]
+    """Return the costs of each published hour of ``runs``, oldest first; runs that erased persons do not count."""
+    published = [run for run in runs if run.release_id is not None and run.strategy != ERASE]
     usual = [run.refresh_seconds for run in published if run.strategy == "full"]
     hours: dict[str, dict[str, RunFigures]] = {}
     for run in published:
@@ -125,6 +133,21 @@ def final_steps(rows: Iterable[EventRow]) -> list[EventRow]:
     return [*final.values()]
 
 
+def _warnings(final: Iterable[EventRow]) -> int:
+    """Count what warned: expectations, as the validation report counts them, and other steps and tables."""
+    checks, others = Counter[str | None](), 0
+    whole: set[str | None] = set()
+    for row in final:
+        if row.event_type != "check":
+            others += row.status == "warned"
+        elif row.table_name is None:
+            whole |= {row.layer} if row.status == "warned" else set()
+        else:
+            expectations = row.details.get("expectations", {}).values()
+            checks[row.layer] += sum(result.get("status") == "warned" for result in expectations)
+    return others + checks.total() + sum(not checks[layer] for layer in whole)
+
+
 def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
     final = final_steps(events)
     steps = [row for row in final if row.table_name is None]
@@ -140,12 +163,12 @@ def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
         cpu[phase] = cpu.get(phase, 0.0) + (row.cpu_seconds or 0.0)
     return RunFigures(
         *key,
-        next((row.strategy for row in reversed(events) if row.strategy), ""),
+        ERASE if erasing_runs(events) else next((row.strategy for row in reversed(events) if row.strategy), ""),
         next((word for word in WORST_FIRST if word in statuses), "skipped"),
         (applied and applied.rows_in) or 0,
         (applied and applied.rows_out) or 0,
         (sum(row.status in DID_WORK for row in refreshed), len(refreshed)),
-        sum(row.status == "warned" for row in final),
+        _warnings(final),
         publish.details.get("release_id") if publish and publish.status != "failed" else None,
         seconds,
         cpu,

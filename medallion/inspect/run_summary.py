@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from medallion.counts import counted
 from medallion.inspect.run_history import final_steps
+from medallion.model.refresh_method import NO_INPUT_CHANGED
 from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
@@ -26,7 +27,11 @@ def run_summary(lake: Lake, run_id: str) -> str:
         parts.append(f"{counted(changed, 'row')} of Bronze changed by {counted(lines, 'line')}")
     if refreshed := [row for row in steps if row.event_type == "refresh" and row.table_name]:
         written = sum(row.status in DID_WORK for row in refreshed)
-        parts.append(f"{written} of {len(refreshed)} tables written")
+        unchanged = all(row.details.get("note") == NO_INPUT_CHANGED for row in refreshed)
+        of_them = counted(len(refreshed), "table")
+        parts.append(
+            f"nothing to do, as no input of {of_them} has changed" if unchanged else f"{written} of {of_them} written"
+        )
     if published is not None and "release_id" in published.details:
         parts.append(f"release {published.details['release_id']}")
     elif published is not None and (note := published.details.get("note")):

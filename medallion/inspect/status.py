@@ -146,7 +146,9 @@ def lake_status(
     unpublished = find_unpublished(lake, registry, applied, restatement)
     red_hour = unpublished.red if unpublished else None
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
-    waiting = [] if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
+    # The advice must wait until the red hour is fixed, or until hours that are being restated are applied again.
+    restated = restatement.hours if restatement else ()
+    waiting = [] if red_hour else [hour for hour in read_never_applied(lake, applied) if hour not in restated]
     left = describe(waiting) if waiting else None
     refused = _refused_hours(rows, next(iter(waiting), None))
     is_idle = not (writer or is_at_work or red_hour)

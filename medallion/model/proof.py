@@ -19,6 +19,7 @@ from medallion.model.column_types import is_joined_by
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
 from medallion.model.methods import Additive, ByKey, Kept, Recent
+from medallion.model.parsed_query import Schemas
 from medallion.model.plan import Analyser, Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
 from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
@@ -28,7 +29,7 @@ from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
-from medallion.model.unknown_columns import place_in_module
+from medallion.model.unknown_columns import place_in_module, unknown_columns
 
 VERSION = 6  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
@@ -130,6 +131,8 @@ class Prover:
         except NoPlans:
             raise
         except MedallionError as error:
+            if unknown := unknown_columns(table, Schemas(self.nodes)):
+                raise MedallionError("; ".join(unknown)) from None
             reason = _POSITION.sub(lambda match: f"({place_in_module(table, int(match[1] or match[2]))})", str(error))
             raise MedallionError(f"{table.name}: {reason}") from None
 

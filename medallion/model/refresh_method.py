@@ -6,6 +6,8 @@ from typing import Any
 
 SIDE = "_side"  # column of changed rows: position of the commit among those read, from 1; negative for deleted rows
 
+NO_INPUT_CHANGED = "no input has changed"  # the note of a refresh that had nothing to do
+
 
 class RefreshMethod(StrEnum):
     """What one refresh of one table did; the event log stores the value as ``method`` in ``details``."""

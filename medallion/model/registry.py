@@ -118,7 +118,10 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
         require_about(where, table)
         for name in table.inputs:
             if name not in by_name:
-                raise BadDeclaration(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
+                close = get_close_matches(name, by_name, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(by_name))}"
+                line = _line_with(table, f"{{{name}}}")
+                raise BadDeclaration(f"{where}{line} reads {name}, which is no table: {hint}")
             if not _may_read(table.layer, by_name[name].layer, layers):
                 raise BadDeclaration(f"{where} reads {name}: a {table.layer} table may not read {by_name[name].layer}")
     try:
@@ -204,6 +207,12 @@ def _may_read(reader: str, read: str, layers: Sequence[str]) -> bool:
     """Return whether a layer may read another: the second one itself and the bottom, others the second to their own."""
     place = layers.index(reader)
     return place > 0 and read in layers[min(place, 2) - 1 : place + 1]
+
+
+def _line_with(table: Node, text: str) -> str:
+    """Return which line of a table's module has ``text`` first; empty if none has, as a query may be put together."""
+    source = table.module.read_text(encoding="utf-8") if table.module else ""
+    return f", line {source[: source.index(text)].count(chr(10)) + 1}," if text in source else ""
 
 
 def _module(table: Node) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest.erase_rows import PersonRows, find_rows
 from medallion.ingest.erased_subjects import parse_subjects
@@ -42,9 +41,8 @@ class Forecast:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines that ``medallion erase --dry-run`` prints."""
-        yield from (f"{table}: {counted(rows, 'row')}" for table, rows in self.rows.items())
-        if not self.rows:
-            yield "no table has a row about them"
+        by_table = ", ".join(f"{rows:,} of {table}" for table, rows in self.rows.items())
+        yield f"rows about them: {by_table or 'none'}"
         yield f"tables whose history would be removed: {', '.join(self.ended) or 'none'}"
         yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"
         for number, names in self.held.items():

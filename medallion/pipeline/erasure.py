@@ -141,7 +141,9 @@ def _carry_out(run: Run, driver: Driver, plan: Plan) -> tuple[Outcome, Erased]:
     page = write_certificate(driver.lake, plan, done, driver.settings.source)
     end_plan(driver.lake)
     driver.report(f"certificate: {page}")
-    return driver.report_outcome(Outcome(event.status, describe(plan, done), run.hour)), done
+    readers = releases.require_release(driver.lake, None)
+    message = f"{describe(plan, done)}; readers have release {readers.release_id}, hour {readers.hour or 'snapshot'}"
+    return driver.report_outcome(Outcome(event.status, message, run.hour)), done
 
 
 def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcome:

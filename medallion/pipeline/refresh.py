@@ -78,9 +78,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
-            state = f", {_STATE_WORDS[written.state_work]}" if written.state_work else ""
             rows = counted(written.rows_out, "row")
-            driver.report(f"{layer}  {table.name}  {rows}  {step.seconds:.1f} s  {written.method}{state}")
+            driver.report(f"{layer}  {table.name}  {rows}  {step.seconds:.1f} s  {_how(written)}")
 
         try:
             failures = run_in_order(tables, work)
@@ -93,6 +92,15 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
     state = "".join(f", {_STATE_WORDS[work]}, for {count} of them" for work, count in counts.items())
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
     return Outcome("succeeded", f"refreshed {count} {layer} tables{state}", run.hour)
+
+
+def _how(written: Written) -> str:
+    """Return how a table was refreshed, with the reason for a full recompute that an incremental refresh chose."""
+    state = f", {_STATE_WORDS[written.state_work]}" if written.state_work else ""
+    reason = ""
+    if written.method is RefreshMethod.FULL_RECOMPUTE and written.note and not written.warning:
+        reason = f": {written.note.removeprefix(f'{written.method}: ')}"
+    return f"{written.method}{state}{reason}"
 
 
 def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.Release | None) -> str | None:

@@ -178,8 +178,9 @@ def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs,
         return End(f"runs for {_several(earlier)} are under way: a later run takes hour {hour}", failed=False)
     if _hours_between(earlier[0], hour) > window:
         return End(
-            f"{_several(earlier)} {'is' if len(earlier) == 1 else 'are'} pending, but more than {window} hours"
-            f" (MEDALLION_CATCH_UP_HOURS) old: trigger or backfill them, then {hour} follows by itself",
+            f"{_several(earlier)} {'is' if len(earlier) == 1 else 'are'} pending, and the schedule catches up on"
+            f" the last {window} hours only (MEDALLION_CATCH_UP_HOURS): trigger or backfill them, then {hour} follows"
+            " by itself",
             failed=hour in line.pending,
             left=tuple(earlier),
         )

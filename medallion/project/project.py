@@ -1,14 +1,17 @@
 """One project, found from where a command runs: its folder, its layers, its tables, what is expected across them."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from pkgutil import iter_modules
 from threading import RLock
@@ -28,6 +31,7 @@ from medallion.settings import PREFIX, Settings
 
 ROOT = "PROJECT"  # MEDALLION_PROJECT, the environment variable with the folder
 _FOLDERS = ("spark_jobs", "expectations")  # of every project, with Python modules in them
+_ARGUMENT = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")  # as Python says it
 _entered: ContextVar["Project"] = ContextVar("project")
 _importing = RLock()
 
@@ -219,7 +223,19 @@ def _import(name: str, root: Path) -> ModuleType:
         place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else None
         file, line = place or ((frames[-1].filename, frames[-1].lineno) if frames else (name, 0))
         shown = Path(str(file)).relative_to(root) if Path(str(file)).is_relative_to(root) else file
-        raise BadDeclaration(f"{shown}, line {line}: {type(error).__name__}: {one_line(error)}") from None
+        raise BadDeclaration(f"{shown}, line {line}: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    """Return what is wrong in a module; for an unknown argument of a name of this package, with the nearest one."""
+    wrong = _ARGUMENT.search(str(error)) if isinstance(error, TypeError) else None
+    called = wrong and getattr(import_module("medallion"), wrong[1], None)
+    if wrong is None or called is None:
+        return f"{type(error).__name__}: {one_line(error)}"
+    known = [*signature(called).parameters]
+    close = get_close_matches(wrong[2], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}"
+    return f"{wrong[1]} has no argument {wrong[2]}: {hint}"
 
 
 def _package(root: Path, folder: str) -> ModuleType:

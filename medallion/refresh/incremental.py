@@ -8,7 +8,7 @@ event log says why.
 from dataclasses import replace
 
 from medallion.model.methods import Additive, ByKey, Full, Kept, Recent
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.refresh_method import NO_INPUT_CHANGED, RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, reason_to_recompute, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
@@ -54,7 +54,7 @@ def _plan(run: RefreshRun, table: Table) -> Refresh:
 
 def _refresh(refresh: Refresh) -> Written:
     if not any(refresh.changes.values()):
-        return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
+        return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, NO_INPUT_CHANGED)
     method, size = refresh.table.method, refresh.changed_bytes
     if isinstance(method, Additive | Kept | Recent):
         refresh.require_cheap(size, sum(refresh.input_bytes.values()), f"{size / 1e6:.1f} MB of changes")

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError
 from medallion.storage.delta_writes import properties
 from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import LEDGER, Lake, hour_in
@@ -17,7 +17,7 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
     Upkeep writes several versions with the same rows, and a release names only one of them.
 
     Raises:
-        MedallionError: The files no longer exist, and an older version would lack the hours in between.
+        UsageError: The files no longer exist, and an older version would lack the hours in between.
     """
     delta = lake.open(lake.path(table))
     if delta is not None:
@@ -34,7 +34,7 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
     while version >= 0 and not lake.is_whole(table, version):
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:
-        raise MedallionError(
+        raise UsageError(
             f"no version of {table} from before {hour} exists: maintenance or an erasure removed it; restate a later"
             " hour"
         )
@@ -57,7 +57,7 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     keys: the key columns of the table.
 
     Raises:
-        MedallionError: The files of that version no longer exist.
+        UsageError: The files of that version no longer exist.
     """
     from deltalake import PostCommitHookProperties
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CHARACTER = 0.085  # inches of a character of a label, on average
 WIDTH = 7.0  # inches; text stays readable when a plot is shown narrower
 MAX_GAP = 24  # hours; longer gaps are drawn this wide, so that they do not squeeze the rest
 SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # readable on light and dark pages
@@ -29,7 +30,7 @@ def make_figure(
     """
     from matplotlib.figure import Figure
 
-    beside = 0.25 + 0.085 * max(map(len, names), default=len("10,000,000"))
+    beside = 0.25 + CHARACTER * max(map(len, names), default=len("10,000,000"))
     figure = Figure(figsize=(WIDTH, height), facecolor="none")
     place = (beside / WIDTH, below / height, 1 - (beside + 0.45) / WIDTH, 1 - (above + below) / height)
     axes = figure.add_axes(place, facecolor="none")
@@ -40,6 +41,12 @@ def make_figure(
 def add_legend(axes: "Axes", columns: int) -> None:
     """Add a legend above the plot, where it hides nothing."""
     axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+
+
+def room_for_labels(axes: "Axes", labels: Sequence[str]) -> int:
+    """Return how many of these labels fit beside each other below the plot."""
+    inches = axes.get_position().width * WIDTH
+    return max(1, int(inches / (CHARACTER * (2 + max(map(len, labels), default=0)))))
 
 
 def to_svg(figure: "Figure", alt: str) -> Markup:

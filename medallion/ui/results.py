@@ -13,13 +13,13 @@ from medallion.html.templating import Grid, Link, Long, Plot, in_words, render, 
 from medallion.inspect.headlines import Headline, compared_release, read_headline
 from medallion.inspect.results import Sample, Series, TableResult, published_tables, read_result
 from medallion.model.chart import Chart
-from medallion.model.registry import Registry
+from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.storage.files import side_by_side
 from medallion.storage.lake import Lake
-from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, to_svg
-from medallion.ui.values import cell_text, is_money, period, short
+from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, room_for_labels, to_svg
+from medallion.ui.values import cell_text, is_money, number, period, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 PARTIAL = "Hollow: a period that the data may cover in part only."
 NOTHING = "Nothing is published yet: run medallion load, then trigger hourly_refresh."
 SPARK_WIDTH, SPARK_HEIGHT = 220, 44  # pixels of a sparkline
-FLAT = 0.0005  # a smaller relative change is shown as no change
+FLAT = 0.0005  # a smaller relative change is shown as a difference: in percent it would be rounded to zero
+ROUNDING = 1e-12  # a smaller relative change is only that of adding numbers in another order
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def results_page(lake: Lake, tables: Registry, table: str = "", currency: str = 
         release=release,
         hour=hour_or_snapshot(release.hour),
         others=[(node.name, _title(node.name)) for node in published],
-        section=_section(read_result(lake, release, chosen), currency) if chosen else None,
+        section=_section(read_result(lake, release, chosen), release, currency) if chosen else None,
         cards=cards,
         errors=errors,
         spark=(SPARK_WIDTH, SPARK_HEIGHT),
@@ -117,8 +118,7 @@ def _card(headline: Headline, currency: str) -> Card:
     of = f", {'period from' if along else 'as of'} {period(headline.of)}"
     change = ""
     if headline.change is not None:
-        size = f"{100 * headline.change:+.1f} %" if abs(headline.change) >= FLAT else "no change"
-        change = f"{size} since {period(headline.former_of)}"
+        change = f"{_size_of_change(headline)} since {period(headline.former_of)}"
     most = max(headline.points, default=0.0) or 1.0
     count = max(1, len(headline.points))
     step = SPARK_WIDTH / count
@@ -133,6 +133,16 @@ def _card(headline: Headline, currency: str) -> Card:
         change,
         " ".join(spots) if along else "",
         [] if along else bars,
+    )
+
+
+def _size_of_change(headline: Headline) -> str:
+    """Return a change as a percentage, or as it is where the percentage would be rounded to zero."""
+    share, difference = headline.change or 0.0, headline.value - (headline.former or 0.0)
+    if abs(share) < ROUNDING:
+        return "no change"
+    return (
+        f"{100 * share:+.1f} %" if abs(share) >= FLAT else f"{'+' if difference > 0 else '-'}{number(abs(difference))}"
     )
 
 
@@ -155,34 +165,34 @@ def _title(table: str) -> str:
     return table.partition("_")[2].replace("_", " ").capitalize()
 
 
-def _section(result: TableResult, currency: str) -> Section:
+def _section(result: TableResult, release: releases.Release, currency: str) -> Section:
     table, sample = result.table, result.sample
     plot = draw(table.chart, result.series, table.name, currency) if table.chart and result.series else None
-    rows = None if sample is None else sample_grid(sample, table.name, table.keys, currency)
+    rows = None if sample is None else sample_grid(sample, release, table, currency)
     note = PARTIAL if plot and result.series and result.series.partial else ""
     return Section(table.name, _title(table.name), table.doc.partition("\n")[0], plot, rows, result.error, note)
 
 
-def sample_grid(sample: Sample, table: str, keys: Sequence[str] = (), currency: str = "USD") -> Grid:
-    """Return the rows of a sample, with a link to the whole table as CSV."""
+def sample_grid(sample: Sample, release: releases.Release, node: Node, currency: str = "USD") -> Grid:
+    """Return the rows of a sample of a table at ``release``, with a link to the whole table as CSV."""
     numbers = {place for place, kind in enumerate(sample.types) if kind.startswith(_NUMBERS)}
-    caption = f"{len(sample.rows)} rows of {table}"
+    shown, whole = len(sample.rows), release.row_counts.get(node.name)
+    count = counted(shown, "row") if whole is None or whole == shown else f"{shown} of {counted(whole, 'row')}"
     columns = [
         f"{name} ({currency})" if is_money(name, kind) else name
         for name, kind in zip(sample.columns, sample.types, strict=True)
     ]
     rows = [
         [
-            cell_text(name, kind, value, keys)
+            cell_text(name, kind, value, node.keys)
             for name, kind, value in zip(sample.columns, sample.types, row, strict=True)
         ]
         for row in sample.rows
     ]
-    return Grid(caption, columns, rows, numbers, f"table.csv?name={table}")
+    return Grid(f"{count} of {node.name}", columns, rows, numbers, f"table.csv?name={node.name}")
 
 
 _HOLLOW: dict[str, Any] = {"marker": "o", "mfc": "none", "ls": "none"}
-MAX_MARKED_POINTS = 8  # a line of at most this many has a tick at each point
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL", "FLOAT", "HUGEINT", "SMALLINT", "TINYINT", "NUMBER")
 
 
@@ -229,13 +239,17 @@ def _draw_lines(axes: "Axes", names: Sequence[str], points: Sequence[tuple[Any, 
     has_dates = all(isinstance(point[0], date) for point in points)
     places = [point[0] for point in points] if has_dates else [*range(len(points))]
     whole = [place for place in range(len(points)) if place not in partial]
-    for number, (name, colour) in enumerate(zip(names, SERIES_COLOURS, strict=False), 1):
+    for column, (name, colour) in enumerate(zip(names, SERIES_COLOURS, strict=False), 1):
         for chosen, style in ((whole, {"marker": ".", "label": name, "lw": 2}), (sorted(partial), _HOLLOW)):
-            values = [points[place][number] for place in chosen]
+            values = [points[place][column] for place in chosen]
             axes.plot([places[place] for place in chosen], values, color=colour, **style)
-    if len(points) <= MAX_MARKED_POINTS or not has_dates:
-        every = max(1, len(points) // MAX_MARKED_POINTS)
-        axes.set_xticks(places[::every], [in_words(point[0]) for point in points[::every]])
+    labels = [in_words(point[0]) for point in points]
+    gap = (places[-1] - places[0]) / max(1, room_for_labels(axes, labels) - 1) if places else 0
+    ticks: list[int] = []
+    for place in range(len(places)):
+        if not ticks or places[place] - places[ticks[-1]] >= gap:
+            ticks.append(place)
+    axes.set_xticks([places[tick] for tick in ticks], [labels[tick] for tick in ticks])
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     add_legend(axes, len(names))
@@ -250,3 +264,4 @@ def _draw_bars(axes: "Axes", labels: Sequence[str], points: Sequence[tuple[Any, 
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params(axis="x", nbins=room_for_labels(axes, [f"{max(values, default=0.0):,.0f}"]))

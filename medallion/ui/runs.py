@@ -63,7 +63,7 @@ def _grid(runs: Sequence[RunFigures], whole: int, priced: tuple[float, str], run
     ]
     figures = (
         "release",
-        "seconds",
+        "seconds of steps",
         "CPU s",
         f"cost ({currency})",
         "rows in",

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from medallion.counts import counted
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.hour_history import HourMark, hour_history
@@ -48,6 +49,15 @@ class Standing:
     def newest(self) -> str | None:
         """The newest hour that the source or the lake has."""
         return self.pending[-1] if self.pending else self.applied
+
+    @property
+    def waiting(self) -> str:
+        """Which hours of the source nobody has applied, in words; those being restated are not among them."""
+        restated = self.status.restatement.hours if self.status.restatement else ()
+        hours = [hour for hour in self.pending if hour not in restated]
+        if len(hours) <= 1:
+            return f"hour {hours[0]} of the source is pending" if hours else ""
+        return f"{counted(len(hours), 'hour')} of the source are pending, {hours[0]} to {hours[-1]}"
 
     def lag_hours(self, hour: str | None) -> float | None:
         """Return by how many hours ``hour`` is behind the newest hour."""

@@ -11,7 +11,7 @@ from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_descriptions import column_descriptions
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.personal_columns import personal_columns
-from medallion.inspect.results import Sample, read_sample
+from medallion.inspect.results import Sample, order_of, read_sample
 from medallion.inspect.table_history import TableRefresh, describe_recent, table_history
 from medallion.model.refresh_lock import NAME, Entry, read_lock
 from medallion.model.registry import Node, Registry
@@ -49,7 +49,10 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "", curren
     sample, error = None, None
     if release is not None and name in release.versions:
         try:
-            sample = read_sample(lake, release, name, SHOWN_ROWS)
+            order = (
+                order_of(node) if node.layer in tables.result_layers else ()
+            )  # others may have too many rows to sort
+            sample = read_sample(lake, release, name, SHOWN_ROWS, order)
         except MedallionError as reason:
             error = str(reason)
     history, judged = table_history(lake, name), trends(lake, name)
@@ -73,7 +76,7 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "", curren
         broken=[trend.expectation for trend in judged if trend.last.status == "failed"],
         checks=_checks(judged),
         releases=_releases(lake, name),
-        rows=sample_grid(sample, name, node.keys, currency) if sample else None,
+        rows=sample_grid(sample, release, node, currency) if sample and release else None,
         error=error,
     )
 

@@ -7,7 +7,7 @@ from statistics import median
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.html.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
-from medallion.inspect.run_history import is_of_airflow
+from medallion.inspect.run_history import erasing_runs, is_of_airflow
 from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
@@ -36,12 +36,14 @@ COLOURS = {**STRATEGY_COLOURS, StateWork.SET_UP: "#9aa4b2", StateWork.REBUILT: "
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
     """Render all plots, for the hours from ``since`` to ``until`` and runs with ``strategy``; empty means all.
 
-    Without ``since``, only the newest 7 days of the event log are read.
+    Without ``since``, only the newest 7 days of the event log are read. Runs that erased persons are left out.
     """
+    rows = event_log.read(lake, first_moment(since), COLUMNS)
+    erasing = erasing_runs(rows)
     rows = [
         row
-        for row in event_log.read(lake, first_moment(since), COLUMNS)
-        if row.hour and row.status != "failed" and since <= row.hour <= (until or "9")
+        for row in rows
+        if row.hour and row.run_id not in erasing and row.status != "failed" and since <= row.hour <= (until or "9")
     ]
     strategies = {row.run_id: row.strategy for row in rows if row.event_type == "publish"}
     rows = [row for row in rows if not strategy or strategies.get(row.run_id) == strategy]

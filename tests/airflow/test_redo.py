@@ -12,11 +12,14 @@ from medallion.airflow.redo import confirmed_hour
 from medallion.airflow.runs import RequestRefused
 from medallion.errors import UsageError
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unfinished_erasure import plan_place
 from medallion.inspect.run_history import run_history
 from medallion.inspect.run_summary import run_summary
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.run import Run
+from medallion.storage.files import write_json
+from medallion.storage.rewind import require_version_before
 from tests.shop import SHOP
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, Shop
@@ -114,3 +117,39 @@ def test_a_wrong_request_changes_nothing_and_says_why_in_the_note(
         trigger(action, hour, notes, confirmation)
     assert why in notes[-1] and notes[-1].endswith("nothing was changed")
     assert (shop.applied, read_restatement(shop.lake)) == (H1, None)
+
+
+def test_a_restatement_of_an_hour_whose_history_is_gone_fails_at_once_and_records_nothing(shop: Shop) -> None:
+    version = require_version_before(shop.lake, "bronze_orders", H1)
+    for file in shop.lake.opened(shop.lake.path("bronze_orders"), version).file_uris():
+        Path(file).unlink()  # as maintenance or an erasure does
+    notes: list[str] = []
+    with pytest.raises(RequestRefused, match="no version of bronze_orders from before .* restate a later hour"):
+        trigger("restate", H1, notes)
+    assert notes[-1].endswith("restate a later hour; nothing was changed")
+    assert read_restatement(shop.lake) is None
+
+
+def test_a_restatement_that_would_lose_a_file_fails_at_once(shop: Shop) -> None:
+    shop.drop(H1)
+    (shop.lake.landing / "orders" / f"{H1}.json").unlink()
+    with pytest.raises(RequestRefused, match="would be lost"):
+        trigger("restate", H0, [])
+
+
+def test_a_restatement_is_refused_at_once_while_an_erasure_is_unfinished(shop: Shop) -> None:
+    write_json(plan_place(shop.lake), {"erasure_id": "e"})
+    with pytest.raises(RequestRefused, match="erasure e was cut short"):
+        trigger("restate", H0, [])
+
+
+def test_a_restatement_that_has_begun_and_cannot_go_on_does_not_say_that_nothing_was_changed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("the hour is red")
+
+    monkeypatch.setattr(operations, "run_step", refuse)
+    with pytest.raises(RequestRefused) as refusal:
+        trigger("restate", H0, [])
+    assert str(refusal.value) == "the hour is red"

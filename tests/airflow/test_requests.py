@@ -1,5 +1,6 @@
 """What a run is asked for: unknown keys and texts that are no hour are refused in words, and nothing is landed."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +42,27 @@ def test_an_unknown_key_of_a_configuration_is_refused_with_the_nearest_known_one
     require_known_keys({"hour": None, "select": "", "until": H1}, dag.params)
 
 
-@pytest.mark.parametrize("form", [dag, maintenance, erase, look, on_arrival, replay], ids=lambda form: form.dag_id)
+FORMS = [dag, maintenance, erase, look, on_arrival, replay]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.dag_id)
+def test_a_form_demands_no_field_that_may_be_empty_or_that_only_offers_choices(form: Any) -> None:
+    for key in form.params:
+        param = form.params.get_param(key)
+        kind = param.schema.get("type")  # Airflow demands a value, with a red star, for any type without null
+        is_free = param.value in (None, "") or isinstance(param.value, bool) or "enum" in param.schema
+        assert not is_free or kind is None or "null" in kind, f"{key} cannot be left empty"
+
+
+@pytest.mark.parametrize("given", [{"subjects_file": " /a "}, {"subjects_variable": "a name "}, {}], ids=str)
+def test_an_erasure_can_be_asked_for_by_a_file_or_a_variable_alone_or_by_neither(given: dict[str, str]) -> None:
+    form = deepcopy(erase.params)  # a parameter keeps what it was resolved to
+    for key in form:
+        param = form.get_param(key)
+        param.resolve(given.get(key, param.value))  # raises ParamValidationError
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.dag_id)
 def test_labels_of_a_form_are_the_words_of_its_keys(form: Any) -> None:
     for key in form.params:
         assert form.params.get_param(key).schema["title"] == key.replace("_", " ").capitalize()

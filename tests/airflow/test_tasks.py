@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from dags.erase import dag as erase_dag
 from dags.hourly_refresh import dag
 from medallion.airflow import erase_task, local
 from medallion.airflow.local import LocalAirflow
@@ -290,6 +291,31 @@ def test_erasure_with_a_variable_that_does_not_exist_fails_at_once_and_quotes_no
             str(SHOP.root), params=params, dag_run=dag_run("manual"), ti=ti, dag=SimpleNamespace(params=params)
         )
     assert "someone" not in ti.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"subjects_file": "someone@example.com"}, "subjects_file cannot be read by this worker"),
+        ({"subjects_file": "some\0one"}, "subjects_file cannot be read by this worker"),
+        ({"subjects_file": " \t"}, "nobody is named"),
+        ({}, "nobody is named"),
+        ({"dry_run": True}, "nobody is named"),
+        ({"subject_file": "someone"}, "unknown key 'subject_file': did you mean subjects_file"),
+    ],
+    ids=str,
+)
+def test_a_wrong_request_for_an_erasure_fails_at_once_with_the_reason_in_its_note(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: dict[str, object], why: str
+) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    ti, asking = Task(), dag_run("manual")
+    asking.conf = asked
+    params = {**{key: erase_dag.params.get_param(key).value for key in erase_dag.params}, **asked}
+    with pytest.raises(AirflowFailException):
+        erase_task.erase_persons.function(str(SHOP.root), params=params, dag_run=asking, ti=ti, dag=erase_dag)
+    assert why in ti.notes[-1] and "someone" not in ti.notes[-1]
 
 
 def test_refused_replay_leaves_its_reason_as_the_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_critical_promise_fails_the_check_and_a_warning_does_not(
 def test_the_summary_names_what_is_worst_first(shop: Lake) -> None:
     result = shop.check({"shop": [not_null("id", severity="warning"), at_least("paid", 0)]})
 
-    assert result.summary() == "silver check failed: shop: paid is at least 0: 1 of 5 rows, and 1 warning"
+    assert result.summary() == "silver check failed: shop: paid is at least 0: 1 of 5 rows, and 1 warned"
 
 
 def test_log_names_each_failed_expectation_with_some_rows(shop: Lake) -> None:

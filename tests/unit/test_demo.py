@@ -11,7 +11,8 @@ from medallion.ops.event_log import append
 from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from scripts import demo
-from scripts.demo import Shown, month_in_words, print_comparison, refresh_until_steady
+from scripts.demo import refresh_until_steady
+from scripts.demo_summary import Shown, month_in_words, print_comparison
 
 HOURS = [f"h{number}" for number in range(8)]
 
@@ -25,7 +26,11 @@ HOURS = [f"h{number}" for number in range(8)]
     ],
 )
 def test_hours_are_refreshed_until_an_incremental_one_is_steady(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_ups: int, strategies: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    set_ups: int,
+    strategies: list[str],
 ) -> None:
     lake = Lake(str(tmp_path))
     asked: list[dict[str, str]] = []
@@ -41,6 +46,8 @@ def test_hours_are_refreshed_until_an_incremental_one_is_steady(
     monkeypatch.setattr(demo, "refresh", refreshed)
     airflow: Any = None
     assert [shown.name for shown in refresh_until_steady(airflow, lake, HOURS, "warm")] == strategies
+    said = capsys.readouterr().out.splitlines()
+    assert said[1::2] == [f"demo: hour {hour} was: {name}" for hour, name in zip(HOURS, strategies, strict=False)]
     assert {conf["spark"] for conf in asked} == {"as set"}, "like is compared with like"
 
 
@@ -68,11 +75,27 @@ def test_seconds_and_cpu_of_each_hour_stand_side_by_side(tmp_path: Path, capsys:
         "seconds full, warm incremental, set-up incremental, warm",
         "h0 h1 h2",
         "refresh silver 3.0 2.0 1.0",
+        "sum of the steps 3.0 2.0 1.0",
         "CPU of the steps 50.0 70.0 5.0",
         "whole run 60.0 30.0 20.0",
+        "sum of the steps: as on the page Runs; whole run: from the start of the run in Airflow to its end",
         "a month 720 hours like these: full 10 core-hours, incremental 1 (10 %);"
         " at 0.05 EUR each 0.50 against 0.05 EUR",
     ]
+
+
+def test_lines_of_the_demonstration_break_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = [
+        Shown("full, warm", "h0", {"dag_run_id": "a"}),
+        Shown("incremental, warm", "h2", {"dag_run_id": "c"}),
+    ]
+    demo.say(month_in_words(runs, [50.0, 5.0], "EUR"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1 and max(map(len, lines)) <= 80
+    assert " ".join(line.strip() for line in lines) == f"demo: {month_in_words(runs, [50.0, 5.0], 'EUR')}"
 
 
 def test_a_month_is_not_reckoned_from_hours_that_built_state() -> None:

@@ -157,6 +157,14 @@ def test_newest_release_can_be_read_and_earlier_ones_are_dropped(shop: Shop) -> 
         DeltaTable(str(shop.lake.folder(name)), version=version.version).to_pyarrow_table()
 
 
+def test_the_last_line_of_an_erasure_says_which_release_readers_have(shop: Shop) -> None:
+    said: list[str] = []
+    for subject in ("42", "4711"):  # of whom there are rows, and of whom there is nothing
+        erasure.erase(Run(shop.settings, None, "erase", strategy="full"), shop.driver(said), [subject])
+        release = releases.require_release(shop.lake, None)
+        assert said[-1].endswith(f"readers have release {release.release_id}, hour {H1}")
+
+
 def test_release_that_is_held_is_dropped_by_force_alone(shop: Shop) -> None:
     add_hold(shop.lake, "audit", releases.read_all(shop.lake)[0].release_id)
     before = read_plan(shop.lake), [release.release_id for release in releases.read_all(shop.lake)]
@@ -164,9 +172,10 @@ def test_release_that_is_held_is_dropped_by_force_alone(shop: Shop) -> None:
         erase(shop, "42")
     assert before == (read_plan(shop.lake), [release.release_id for release in releases.read_all(shop.lake)])
     erase(shop, "77")  # of whom no release has a row
-    assert "release 1 is held as audit: only --force drops it" in [
-        *forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()
-    ]
+    lines = [*forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source).lines()]
+    assert "release 1 is held as audit: only --force drops it" in lines
+    assert lines[0].startswith("rows about them: ") and "1 of bronze_orders" in lines[0]
+    assert "rows about them: none" in [*forecast(shop.lake, shop.tables, ["4711"], (), shop.settings.source).lines()]
     done = erase(shop, "42", force=True)
     assert (done.holds, read_holds(shop.lake), traces(shop)) == (["audit"], [], [])
 

@@ -3,8 +3,10 @@
 import pytest
 
 from medallion.ingest.never_applied import describe, forget_withdrawn, read_never_applied, warn_of_never_applied
+from medallion.ingest.restatement import restatement_file
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
+from medallion.storage.files import write_json
 from medallion.ui.plots import hour_places
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
@@ -27,6 +29,12 @@ def test_hours_left_to_a_person_are_warned_of_once_and_shown_until_they_are_appl
     shop.refresh(H1)
     assert describe(read_never_applied(shop.lake, H1)).startswith(f"hour {H2} is {why}")
     assert not warn_of_never_applied(shop.lake, "third", (H2,)), "it was among those of the warning"
+    restated = {"hour": H0, "until": H1, "hours": [H0, H1], "rewound": True}
+    write_json(restatement_file(shop.lake), restated | {"until": H2, "hours": [H0, H1, H2]})
+    assert lake_status(shop.settings).left is None, "an hour that is being restated waits for nobody"
+    write_json(restatement_file(shop.lake), restated)
+    assert (lake_status(shop.settings).left or "").startswith(f"hour {H2} is {why}")
+    restatement_file(shop.lake).unlink()
     shop.refresh(H2)
     assert lake_status(shop.settings).left is None
     assert warn_of_never_applied(shop.lake, "later", (H3,)), "other hours are another warning"

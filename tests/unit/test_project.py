@@ -133,7 +133,12 @@ def declare(clinic: Path, name: str, text: str) -> None:
         (
             "spark_jobs/marts/wards.py",
             WARDS.replace("{raw_visits}", "{raw_visit}"),
-            "reads raw_visit, which is no table",
+            "spark_jobs/marts/wards.py, line 9, reads raw_visit, which is no table: did you mean raw_visits?",
+        ),
+        (
+            "spark_jobs/marts/wards.py",
+            WARDS.replace("nullable_keys", "nulable_keys"),
+            "spark_jobs/marts/wards.py, line 6: Table has no argument nulable_keys: did you mean nullable_keys?",
         ),
         ("spark_jobs/raw/visits.py", VISITS.replace('("visit_id",)', "()"), "raw/visits.py declares no keys"),
         (

@@ -1,24 +1,30 @@
 """The product of the pipeline as a page: what a declared chart draws, and what shows without one."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from medallion import Chart, Table
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect import results
-from medallion.inspect.results import TableResult, published_tables, read_result, read_sample, write_csv
+from medallion.inspect.results import Series, TableResult, published_tables, read_result, read_sample, write_csv
 from medallion.model.chart import output_columns
 from medallion.model.parsed_query import Schemas
 from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake
+from medallion.ui import results as results_of_ui
 from medallion.ui.results import PARTIAL, results_page
+from medallion.ui.table import table_page
 from medallion.ui.values import cell_text
 from tests.shop import build, registry
 
@@ -97,6 +103,73 @@ def test_a_total_is_compared_with_the_release_of_a_day_before(tmp_path: Path) ->
     page = results_page(lake, sales(Chart("bars", "shop", ("revenue",))))
     assert '<b class="card-value">110</b>' in page
     assert "+10.0 % since hour 2025-12-01T05" in page
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "change"),
+    [
+        (4731.0, 4732.0, "+1 since"),
+        (4732.0, 4731.0, "-1 since"),
+        (4732.0, 4732.0, "no change since"),
+        (0.1 + 0.2, 0.3, "no change since"),
+    ],
+)
+def test_a_change_that_would_be_rounded_to_zero_percent_is_shown_as_it_is(
+    tmp_path: Path, former: float, now: float, change: str
+) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for hour, revenue in (("2025-12-01T05", former), ("2025-12-02T06", now)):
+        publish_weeks(lake, hour, [revenue])
+    assert f"<span>{change} hour 2025-12-01T05" in results_page(lake, sales(Chart("bars", "shop", ("revenue",))))
+
+
+@pytest.mark.parametrize(
+    ("chart", "xs", "ys"),
+    [
+        (Chart("line", "day", ("y",)), [date(2025, 10, 31) + timedelta(days=n) for n in range(31)], range(31)),
+        (Chart("line", "day", ("y",)), [date(2025, 10, 31) + timedelta(days=n) for n in range(8)], range(8)),
+        (Chart("line", "hour", ("y",)), [f"2025-11-30T{n:02}" for n in range(15)], range(15)),
+        (
+            Chart("extremes", "supplier", ("y",)),
+            [f"A company of a long name, no. {n}" for n in range(12)],
+            [161_234] * 12,
+        ),
+        (Chart("bars", "status", ("y",)), ["a", "b"], [0, 0]),
+    ],
+)
+def test_labels_of_an_axis_leave_room_between_each_other(
+    monkeypatch: pytest.MonkeyPatch, chart: Chart, xs: list[object], ys: Sequence[int]
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(results_of_ui, "to_svg", lambda figure, _: drawn.append(figure))
+    results_of_ui.draw(chart, Series(("y",), list(zip(xs, map(float, ys), strict=True))), "gold_x")
+    canvas = FigureCanvasAgg(drawn[0])
+    canvas.draw()
+    (axes,) = drawn[0].axes
+    low, high = sorted(axes.get_xlim())
+    shown = [tick.label1 for tick in axes.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [label.get_window_extent(canvas.get_renderer()) for label in shown if label.get_text()]
+    assert len(boxes) >= 2
+    assert all(right.x0 - left.x1 >= 3 for left, right in pairwise(boxes)), "in pixels"
+
+
+@pytest.mark.parametrize("chart", [None, Chart("line", "day", ("orders",))])
+def test_days_come_newest_first_with_a_chart_and_without_and_the_caption_says_of_how_many(
+    tmp_path: Path, chart: Chart | None
+) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    days = [date(2025, 11, 1) + timedelta(days=number) for number in range(12)]
+    write_deltalake(lake.path("gold_sales"), pa.table({"day": days, "orders": [1] * 12}))
+    contents = releases.Contents({"gold_sales": 0}, row_counts={"gold_sales": 12})
+    releases.publish(lake, after=None, hour=None, run_id="r", strategy="full", contents=contents)
+    query = "SELECT day, COUNT(*) AS orders FROM {silver_lines} GROUP BY day"
+    lines = Table(("day",), "SELECT 1 AS day", name="silver_lines", layer="silver", doc="Lines.")
+    tables = build([lines, Table(("day",), query, chart=chart, name="gold_sales", layer="gold", doc="Sales.")])
+    sample = read(lake, tables).sample
+    assert sample is not None and [row[0] for row in sample.rows] == days[:1:-1]
+    assert "10 of 12 rows of gold_sales" in results_page(lake, tables, "gold_sales")
+    page = table_page(lake, tables, "gold_sales")
+    assert "12 rows of gold_sales" in page and page.index("2025-11-12") < page.index("2025-11-01")
 
 
 def test_ids_are_shown_as_they_are_pasted_into_sql() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from medallion.airflow.runs import describe_redo
 from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.run_summary import run_summary
+from medallion.model.refresh_method import NO_INPUT_CHANGED
 from medallion.ops import releases
 from medallion.ops.check_records import CheckRecord, write_check_record
 from medallion.ops.event_log import EventLog
@@ -37,6 +39,19 @@ def test_a_run_in_a_line_says_hour_strategy_rows_tables_warnings_and_release(lak
     assert run_summary(lake, "a_run") == (
         "2025-11-30T04, incremental: 980 rows of Bronze changed by 1,200 lines; 1 of 2 tables written; release 5;"
         " warnings: check silver: 1 of 66 expectations failed"
+    )
+
+
+def test_a_run_of_unchanged_tables_says_that_nothing_was_to_do(lake: Lake) -> None:
+    events = log(lake)
+    for table in ("silver_orders", "gold_daily_orders"):
+        events.add("refresh", table.partition("_")[0], table, status="skipped", details={"note": NO_INPUT_CHANGED})
+    events.add("publish", None, None, status="skipped", details={"note": "release 5 names these versions already"})
+    events.flush()
+    redone = describe_redo({"action": "refresh"}, "silver_orders, gold_daily_orders")
+    assert redone + run_summary(lake, "a_run") == (
+        "selected silver_orders, gold_daily_orders at the published hour; 2025-11-30T04, incremental: nothing to do, as"
+        " no input of 2 tables has changed; release 5 names these versions already; no warnings"
     )
 
 

@@ -13,6 +13,7 @@ from medallion.ops.event_log import append
 from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from medallion.ui.runs import runs_page
+from medallion.ui.timings import timings_page
 
 
 def run(number: int, strategy: str, seconds: float, note: str = "") -> list[Event]:
@@ -77,3 +78,45 @@ def test_run_at_work_is_running_until_it_has_a_release(lake: Lake) -> None:
     page = runs_page(lake, since="2025-11-30T03", running=["now", "r"])
     assert page.count('class="status running"') == 1
     assert 'class="status running"' not in runs_page(lake, since="2025-11-30T03")
+
+
+def test_an_erasure_is_shown_as_such_and_counts_in_no_comparison_or_median(lake: Lake) -> None:
+    pages = [timings_page(lake)]
+    costs = compare_costs(run_history(event_log.read(lake)))
+    hour = "2025-11-30T03"
+
+    def step(kind: str, layer: str | None = None, table: str | None = None, **values: Any) -> Event:
+        return Event("erasing", hour, kind, "incremental", 1, layer, table, **values)
+
+    append(
+        lake,
+        [
+            step("erase", "bronze"),
+            step("refresh", "silver", "silver_orders", seconds=777.0),
+            step("refresh", "silver", seconds=777.0),
+            step("publish", details={"release_id": 9}),
+        ],
+    )
+    runs = run_history(event_log.read(lake))
+    assert [(run.strategy, run.release_id) for run in runs if run.hour == hour] == [("erase", 9), ("incremental", 4)]
+    assert compare_costs(runs) == costs
+    pages.append(timings_page(lake))
+    assert "777" not in pages[1] and pages[0] == pages[1]
+    assert ">erase<" in runs_page(lake)
+
+
+def test_warnings_of_a_run_are_the_expectations_that_warned_and_the_other_steps(lake: Lake) -> None:
+    told = {"expectations": {name: {"status": name[:-2]} for name in ("warned 1", "warned 2", "failed 1", "failed 2")}}
+
+    def step(kind: str, table: str | None = None, **values: Any) -> Event:
+        return Event("red", "2025-11-30T09", kind, "full", 1, "silver", table, **values)
+
+    append(
+        lake,
+        [
+            step("apply", status="warned"),
+            step("check", "silver_orders", status="failed", details=told),
+            step("check", status="failed"),
+        ],
+    )
+    assert run_history(event_log.read(lake))[0].warnings == 3

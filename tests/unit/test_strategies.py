@@ -43,3 +43,17 @@ def test_driver_refreshes_by_the_strategy_that_it_was_given(shop: Shop) -> None:
     rows = event_log.read(shop.lake, run_id="run", event_type="refresh")
     assert {row.table_name for row in rows if row.strategy == "marked" and row.table_name} == set(refreshed)
     assert set(refreshed) == {"silver_orders", "gold_orders"}
+
+
+@pytest.mark.parametrize("note", ["its inputs are small", "full recompute: its inputs are small"])
+def test_a_full_recompute_that_was_chosen_is_reported_with_its_reason(shop: Shop, note: str) -> None:
+    def chosen(run: RefreshRun, table: Table) -> Written:
+        return replace(copied(run, table), note=note)
+
+    shop.put(H0, {1: "a"})
+    said: list[str] = []
+    driver = Driver(shop.settings, said.append, {"incremental": chosen})
+    driver.tables = shop.tables
+    operations.refresh_hour(Run(shop.settings, H0, "run", strategy="incremental"), driver)
+    (line,) = (line for line in said if line.startswith("gold  gold_orders  1 row"))
+    assert line.endswith(" s  full recompute: its inputs are small")

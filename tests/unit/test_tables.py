@@ -199,7 +199,8 @@ def gold(*inputs: str, name: str = "gold_a", doc: str = "One row per id.") -> Ta
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ([gold("silver_b")], r"spark_jobs/gold/a\.py reads silver_b, which is no table: there are bronze_a, "),
+        ([gold("silver_b")], r"spark_jobs/gold/a\.py reads silver_b, which is no table: did you mean silver_a\?"),
+        ([gold("x")], r"spark_jobs/gold/a\.py reads x, which is no table: there are bronze_a, "),
         ([gold("bronze_a")], r"spark_jobs/gold/a\.py reads bronze_a: a gold table may not read bronze"),
         ([gold("silver_a", doc="")], r"spark_jobs/gold/a\.py has no docstring"),
         (

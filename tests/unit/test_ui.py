@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from medallion.cli.common import new_run_id
+from medallion.ingest.restatement import Restatement
 from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.table import Feed
@@ -217,6 +218,17 @@ def test_lag_is_counted_from_the_newest_hour_of_the_source_and_not_from_the_cloc
     behind = text(status_page(Standing(found(), "2025-11-30T00", ["2025-11-30T01", "2025-11-30T05"]), registry()))
     assert "2 hours of the source are pending, 2025-11-30T01 to 2025-11-30T05" in behind
     assert "2025-11-30T00 5 h" in behind
+    one = text(status_page(Standing(found(), "2025-11-30T00", ["2025-11-30T01"]), registry()))
+    assert "Hour 2025-11-30T01 of the source is pending" in one
+
+
+def test_hours_that_are_being_restated_are_not_pending() -> None:
+    restated = replace(found(), restatement=Restatement("2025-11-30T05", "2025-11-30T05", hours=("2025-11-30T05",)))
+    pending = ["2025-11-30T05", "2025-11-30T06"]
+    page = text(status_page(Standing(restated, "2025-11-30T04", pending), registry()))
+    assert "Hour 2025-11-30T06 of the source is pending" in page
+    page = text(status_page(Standing(restated, "2025-11-30T04", pending[:1]), registry()))
+    assert "of the source" not in page and "Up to date" not in page
 
 
 def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:

@@ -7,7 +7,10 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.ingest import ledger
+from medallion.model.methods import Full
 from medallion.model.parsed_query import Schemas
+from medallion.model.plan import Analysis
+from medallion.model.proof import prove
 from medallion.model.table import Feed, Table
 from medallion.model.unknown_columns import unknown_columns
 from medallion.ops import event_log
@@ -65,6 +68,17 @@ def test_what_spark_understands_is_not_refused(query: str) -> None:
     if "UNION" in query:
         query = query.replace("id, tier FROM {bronze_orders}", "id, tags AS tier FROM {bronze_orders}")
     assert problems(query) == []
+
+
+def test_what_spark_refuses_when_a_plan_is_derived_is_told_in_the_same_words() -> None:
+    def refuse(*_: object, **__: object) -> Analysis:
+        raise MedallionError("[UNRESOLVED_COLUMN.WITH_SUGGESTION] ... SQLSTATE: 42703")
+
+    wrong = Table(keys=("id",), query="SELECT id, tagz FROM {bronze_orders}", name="silver_x", method=Full())
+    nodes = {node.name: node for node in (ORDERS, wrong)}
+    with pytest.raises(MedallionError) as refusal:
+        prove([wrong], nodes, refuse)
+    assert [str(refusal.value)] == unknown_columns(wrong, Schemas(nodes))
 
 
 def test_no_table_of_the_project_names_an_unknown_column() -> None:

@@ -19,32 +19,38 @@ def erase(project: Project | None = None, *, pool: str = POOL) -> DAG:
     project = project or project_of_caller()
     params = {
         "subjects_file": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             title="Subjects file",
-            description="A file that the worker can read, with one subject on each line. Never a subject itself.",
+            description=(
+                "A file that the worker can read, with one subject on each line. Never a subject itself. Empty: the"
+                " Variable names the persons; with both empty, an interrupted erasure is finished."
+            ),
         ),
         "subjects_variable": Param(
-            "",
-            type="string",
-            pattern="^[A-Za-z0-9_.-]*$",
+            None,
+            type=["null", "string"],
             title="Subjects variable",
-            description="The name of a Variable, or of a secret of the secrets backend, with one subject on each line.",
+            description=(
+                "The name of a Variable, or of a secret of the secrets backend, with one subject on each line. Never a"
+                " subject itself. Empty: the file names the persons."
+            ),
         ),
         "strategy": Param(
             "incremental",
-            type="string",
             enum=[*STRATEGIES],
             title="Strategy",
             description="How the tables above Bronze follow.",
         ),
         "force": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],
             title="Force",
             description="Drop releases with their rows even if they are held by name.",
         ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Say what would go, and change nothing."),
+        "dry_run": Param(
+            False, type=["null", "boolean"], title="Dry run", description="Say what would go, and change nothing."
+        ),
     }
     with dag_of(project, "erase", pool=pool, doc_md=__doc__, schedule=None, params=params) as dag:
         erase_persons(str(project.root))

@@ -31,8 +31,8 @@ def replay_quarantine(project: Project | None = None, *, pool: str = POOL) -> DA
             description="The hour that the lines are of, in UTC, as YYYY-MM-DDTHH.",
         ),
         "lines": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             title="Lines",
             description=(
                 "Corrected lines as JSON, a list of line_number and raw, as medallion quarantine show --format json"
