@@ -50,14 +50,17 @@ def purge(delta: "DeltaTable", folder: Place, metadata: str | None, *, least_sha
 
 
 def _most_dead_first(delta: "DeltaTable", least_share: float) -> Iterator[str]:
-    """Yield the paths of files to purge, up to MAX_PURGED_BYTES, those with the largest share of deleted rows first."""
+    """Yield the paths of files to purge, those with the largest share of deleted rows first.
+
+    They have MAX_PURGED_BYTES together, or there is one: a larger file must be purged at some time too.
+    """
     import pyarrow as pa
 
     dead, size = deleted_positions(delta), 0
     rows = pa.table(delta.get_add_actions(flatten=True)).select(["path", "num_records", "size_bytes"]).to_pylist()
     shares = {row["path"]: len(dead.get(file_name(row["path"]), ())) / max(1, row["num_records"] or 0) for row in rows}
     for row in sorted(rows, key=lambda row: -shares[row["path"]]):
-        size += row["size_bytes"]
-        if shares[row["path"]] < least_share or size > MAX_PURGED_BYTES:
+        if shares[row["path"]] < least_share or (size and size + row["size_bytes"] > MAX_PURGED_BYTES):
             return
+        size += row["size_bytes"]
         yield row["path"]

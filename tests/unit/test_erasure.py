@@ -132,7 +132,11 @@ def test_person_is_in_no_byte_of_the_lake_after_erasing(shop: Shop) -> None:
     assert shop.published("silver_orders").keys() == {1, 43, *range(100, 300)}
 
 
-def test_person_is_in_no_byte_where_rows_were_marked_as_deleted_and_stayed_in_their_files(shop: Shop) -> None:
+@pytest.mark.parametrize("purged_at_once", [512 << 20, 1])
+def test_person_is_in_no_byte_where_rows_were_marked_as_deleted_and_stayed_in_their_files(
+    shop: Shop, purged_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medallion.storage.purge.MAX_PURGED_BYTES", purged_at_once)
     vars(shop).pop("lake", None)
     vars(shop)["settings"] = shop.settings.replace(merge_on_read="1k")
     shop.put(H2, {42: "another name", 100: "another"})
