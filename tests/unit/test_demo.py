@@ -51,7 +51,10 @@ def test_hours_are_refreshed_until_an_incremental_one_is_steady(
     assert {conf["spark"] for conf in asked} == {"as set"}, "like is compared with like"
 
 
-def test_seconds_and_cpu_of_each_hour_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seconds_and_cpu_of_each_hour_stand_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     lake = Lake(str(tmp_path))
     append(
         lake,
