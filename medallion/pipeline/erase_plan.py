@@ -6,6 +6,7 @@ is removed in the last step.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from medallion.ingest.erase_rows import PersonRows
@@ -38,7 +39,7 @@ class Plan:
     rows: Mapping[str, int] = field(default_factory=dict)
     ended: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def person(self) -> Person:
         """The persons to search for."""
         return Person(frozenset(self.subjects), frozenset(self.columns), Needles.of(self.texts), Needles.of(self.hints))

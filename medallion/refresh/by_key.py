@@ -89,12 +89,11 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     Raises FullRecompute if they are unknown or too many, or if replacing their rows costs more than a full recompute.
     """
     require_followable(refresh.changes, refresh.inputs)
-    restricted = refresh.proof.restricted
-    values = Trace(refresh.spark, refresh.lake, by, restricted, refresh.inputs, refresh.changes).values()
+    trace = Trace(refresh.spark, refresh.lake, by, refresh.proof.restricted, refresh.inputs, refresh.changes)
+    values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
-        rows = max((refresh.inputs[name].rows for name in restricted), default=0)
-        refresh.require_cheap(len(values), rows, f"{len(values):,} values of {by.column}")
+        refresh.require_cheap(len(values), trace.rows, f"{len(values):,} values of {by.column}")
     return values
 
 

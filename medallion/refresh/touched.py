@@ -41,10 +41,14 @@ class Trace:
     changes: Mapping[str, Changes]
 
     @cached_property
+    def rows(self) -> int:
+        """The rows of the largest input that has the key."""
+        return max((self.inputs[name].rows for name in self.restricted), default=0)
+
+    @property
     def _most(self) -> int:
         """The most key values that are followed: of more, the table is recomputed sooner than its rows are replaced."""
-        rows = max((self.inputs[name].rows for name in self.restricted), default=0)
-        return min(max(MAX_KEYS, int(rows * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
+        return min(max(MAX_KEYS, int(self.rows * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
 
     def values(self) -> list[Any]:
         """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.

@@ -15,14 +15,8 @@ from medallion.ops import releases
 from medallion.pipeline import erasure, operations
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Run
-from tests.unit.small_lake import H0, H1, Shop, without_spark
-from tests.unit.test_erasure import filled, tables
-
-H2 = "2025-11-30T02"
-
-
-class Killed(BaseException):
-    """The process ended here."""
+from tests.unit.small_lake import H1, H2, Shop, without_spark
+from tests.unit.test_erasure import Died, filled, tables
 
 
 @pytest.fixture
@@ -41,11 +35,11 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
             are_applied.set()
             return done
         are_applied.wait(60)
-        raise Killed
+        raise Died
 
     with monkeypatch.context() as patch:
         patch.setattr(apply, "apply_feed", only_orders)
-        with pytest.raises(Killed):
+        with pytest.raises(Died):
             shop.refresh(H2)
     assert 44 in shop.rows() and shop.applied == H1
     return shop
@@ -79,8 +73,7 @@ def test_selection_without_an_hour_is_of_the_half_applied_hour(shop: Shop) -> No
     assert (outcome.hour, shop.applied) == (H2, H2)
 
 
-def test_table_that_was_edited_waits_for_the_half_applied_hour(shop: Shop) -> None:
+def test_published_hour_that_is_asked_for_again_publishes_nothing_of_the_half_applied_one(shop: Shop) -> None:
     before = releases.require_release(shop.lake, None)
     assert shop.refresh(H1).status == "skipped"
     assert releases.require_release(shop.lake, None) == before
-    assert H0 < H1 < H2
