@@ -16,6 +16,7 @@ from importlib.metadata import version
 
 from medallion.errors import MedallionError
 from medallion.model.column_types import is_joined_by
+from medallion.model.columns_read import columns_read
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
 from medallion.model.methods import Additive, ByKey, Kept, Recent
@@ -31,7 +32,7 @@ from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns
 
-VERSION = 6  # version of the proofs; what another version proved is proven again
+VERSION = 7  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
@@ -151,7 +152,14 @@ class Prover:
             if name in table.keys and not is_joined_by(kind):
                 raise MedallionError(f"{table.name}: its key {name} is {kind}, by which no engine can join")
         return Proof(
-            table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted
+            table.name,
+            fingerprint,
+            table.fingerprint,
+            table.refresh_method,
+            analysis.columns,
+            inputs,
+            restricted,
+            reads=columns_read(self.plan_of(table)),
         )
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:

@@ -213,7 +213,8 @@ def _entry_of(record: Mapping[str, Any]) -> Entry:
 
 def _proof_of(record: Mapping[str, Any]) -> Proof:
     columns = {name: _columns(entries) for name, entries in record["inputs"].items()}
-    return Proof(**{**record, "columns": _columns(record["columns"]), "inputs": columns})
+    reads = {name: tuple(map(str, names)) for name, names in record["reads"].items()}
+    return Proof(**{**record, "columns": _columns(record["columns"]), "inputs": columns, "reads": reads})
 
 
 def _columns(entries: Iterable[Iterable[Any]]) -> tuple[tuple[str, str, bool], ...]:

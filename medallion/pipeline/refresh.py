@@ -48,6 +48,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
         run.strategy,
         driver.tables,
         driver.proof_of,
+        tables,
     )
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         results: list[Written] = []
@@ -85,6 +86,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
             failures = run_in_order(tables, work)
             _require_success(log, layer, failures, len(results))
         finally:
+            refresh_run.passed.close()
             event.rows_in = sum(written.rows_in for written in results)
             event.rows_out = sum(written.rows_out for written in results)
             event.bytes_out = sum(written.bytes_out for written in results)

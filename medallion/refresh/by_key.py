@@ -8,9 +8,10 @@ from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
+from medallion.refresh.keyed_inputs import KeyedInputs
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
-from medallion.refresh.touched import Trace, rows_with
+from medallion.refresh.touched import Trace
 from medallion.spark.collect import collect
 from medallion.storage import delta_writes
 from medallion.storage.clustering import cluster
@@ -34,17 +35,13 @@ MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark wri
 MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
 
 
-def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
-    """Replace the rows with these ``values`` of ``column``."""
-    former = refresh.former
+def upsert(refresh: Refresh, by: ByKey, values: list[Any]) -> Written:
+    """Replace the rows with these ``values`` of the key."""
+    former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(former.delta)
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
-    proof = refresh.proof
-    frames: dict[str, Any] = {
-        name: rows_with(spark, refresh.lake.path(name), state, (proof.restricted.get(name), values), proof.inputs[name])
-        for name, state in refresh.inputs.items()
-    }
+    (frames,) = KeyedInputs(refresh, spark, by, refresh.proof.restricted, [refresh.inputs], values).frames()
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
         RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
@@ -89,7 +86,8 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     Raises FullRecompute if they are unknown or too many, or if replacing their rows costs more than a full recompute.
     """
     require_followable(refresh.changes, refresh.inputs)
-    trace = Trace(refresh.spark, refresh.lake, by, refresh.proof.restricted, refresh.inputs, refresh.changes)
+    proof = refresh.proof
+    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, proof.reads, refresh.inputs, refresh.changes)
     values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:

@@ -60,9 +60,9 @@ def _refresh(refresh: Refresh) -> Written:
         refresh.require_cheap(size, sum(refresh.input_bytes.values()), f"{size / 1e6:.1f} MB of changes")
     with explained(f"{refresh.table.name} could not be refreshed"):
         match method:
-            case ByKey(column):
+            case ByKey():
                 if keys := find_touched_keys(refresh, method):
-                    return upsert(refresh, column, keys)
+                    return upsert(refresh, method, keys)
                 # For example a change of a customer without orders.
                 version = refresh.record_input_versions()
                 return Written.unchanged(version, refresh.inputs, "no row follows from what changed")

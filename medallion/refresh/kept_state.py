@@ -14,9 +14,10 @@ from medallion.model.kept_text import counters_of, group_names, inputs_of, relat
 from medallion.model.methods import KeptPart
 from medallion.model.refresh_method import SIDE
 from medallion.refresh.inputs import changes_since
+from medallion.refresh.keyed_inputs import Frames, KeyedInputs
 from medallion.refresh.plan import FullRecompute, Target, require_followable
 from medallion.refresh.state_log import MAX_GROUPS, StateLog
-from medallion.refresh.touched import Trace, rows_with
+from medallion.refresh.touched import Trace
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_changes, read_table
 from medallion.storage import files, replaced_rows
@@ -26,8 +27,6 @@ from medallion.storage.lake import TableState, data_files
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-Frames = dict[str, Any]
 
 
 def changed_whole(parts: Iterable[KeptPart], changes: Mapping[str, Changes]) -> str | None:
@@ -116,26 +115,13 @@ class KeptState:
             names = [f"`{column}`" for column, _, _ in columns]
             before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
             return {name: before}, {name: after}
-        values = Trace(target.spark, target.lake, by, by.columns, self.inputs, changes).values()
+        reads = target.proof.reads
+        values = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes).values()
         if not values:
             return None
         former = {name: self._former(name, change, origin) for name, change in changes.items()}
-        return self._rows_with(former, values), self._rows_with(self.inputs, values)
-
-    def _rows_with(self, states: Mapping[str, TableState], values: list[Any]) -> Frames:
-        """Return the rows of the inputs at these states that have one of the touched key ``values``."""
-        target, by = self.target, self.part.by
-        assert by is not None
-        return {
-            name: rows_with(
-                target.spark,
-                target.lake.path(name),
-                state,
-                (by.columns.get(name), values),
-                target.proof.inputs[name],
-            )
-            for name, state in states.items()
-        }
+        older, newer = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values).frames()
+        return older, newer
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
         """Return an input as the last commit of the state read it. Raises FullRecompute if files of it are gone."""

@@ -8,7 +8,8 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.refresh.inputs import read_inputs
 from medallion.refresh.plan import Refresh
 from medallion.refresh.refresh_run import Written
-from medallion.spark.delta_reads import FileFilter, read_table
+from medallion.spark.delta_reads import read_table
+from medallion.storage.file_filter import FileFilter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,7 +1,7 @@
 """What the refreshes of a run share, and what each one reports."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from medallion.model.proven import Proof
@@ -10,7 +10,9 @@ from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.inputs import versions_of
+from medallion.spark.passed_rows import PassedRows
 from medallion.spark.sessions import Sessions
+from medallion.storage.keyed_rows import KeyedRows
 from medallion.storage.lake import Lake, TableState
 
 
@@ -72,7 +74,8 @@ class RefreshRun:
     """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
 
     costs: how long refreshes of tables took before this run. strategy: ``full`` or ``incremental``. tables: the
-    declarations of all tables. proof_of: returns what is proven of a table.
+    declarations of all tables. proof_of: returns what is proven of a table. refreshed: the tables that are refreshed
+    together. rows: the rows by key that several of them need. passed: passes rows to Spark.
     """
 
     lake: Lake
@@ -83,3 +86,11 @@ class RefreshRun:
     strategy: str
     tables: Registry
     proof_of: Callable[[Table], Proof]
+    refreshed: tuple[Table, ...] = ()
+    rows: KeyedRows = field(default_factory=KeyedRows)
+    passed: PassedRows = field(default_factory=PassedRows)
+
+    def columns_read(self, name: str) -> frozenset[str]:
+        """Return the columns of a table that the refreshed tables use, so that its rows are read once for all."""
+        readers = (self.proof_of(table) for table in self.refreshed if name in table.inputs)
+        return frozenset(column for proof in readers for column, *_ in proof.columns_of(name))

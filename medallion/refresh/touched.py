@@ -1,4 +1,4 @@
-"""Find the key values that a change of the inputs touches, and the input rows with these values."""
+"""Find the key values that a change of the inputs touches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
-from medallion.model.plan import Column
 from medallion.refresh.plan import FullRecompute
-from medallion.spark.delta_reads import files_with, read_table
+from medallion.spark.delta_reads import read_table
 from medallion.storage import delta_writes
 from medallion.storage.change_feed import Changes
 from medallion.storage.changed_values import changed_values
-from medallion.storage.delta_writes import literal_list
 from medallion.storage.lake import Lake, TableState
 from medallion.storage.live_rows import distinct_values
 from medallion.storage.table_features import features_for_spark
@@ -29,14 +27,15 @@ MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or
 class Trace:
     """Trace changes of inputs to the key values that they touch.
 
-    by: the key, and the paths from inputs to it. restricted: by input that has the key, its column. inputs: their
-    current states. changes: what is new in each of them.
+    by: the key, and the paths from inputs to it. restricted: by input that has the key, its column. reads: the columns
+    of inputs that the query uses. inputs: their current states. changes: what is new in each of them.
     """
 
     spark: "SparkSession"
     lake: Lake
     by: ByKey
     restricted: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]]
     inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
 
@@ -86,7 +85,7 @@ class Trace:
         return touched
 
     def _changed(self, name: str, column: str, change: Changes, most: int) -> "pa.Array":
-        values = changed_values(self.lake.folder(name), column, change, most)
+        values = changed_values(self.lake.folder(name), column, change, most, self.reads.get(name, ()))
         if len(values) > most:
             raise FullRecompute(f"more than {most:,} values of {column} changed")
         return values
@@ -133,35 +132,3 @@ class Trace:
             sought = rows.select(F.col(way.column).alias(way.as_column)).distinct()
             touched |= self._reached(way.through, sought)
         return touched
-
-
-def rows_with(
-    spark: "SparkSession",
-    path: str,
-    state: TableState,
-    key: tuple[str | None, list[Any]],
-    columns: tuple[Column, ...],
-) -> "DataFrame":
-    """Return the rows of an input with the given key values, at the version of its ``state``.
-
-    Args:
-        spark: The session.
-        path: The path of the input.
-        state: The state of the input.
-        key: The column with the key, or None for all rows; then its values, sorted, null last.
-        columns: The columns of the input that queries see.
-    """
-    import pyarrow as pa
-    from pyspark.sql import functions as F
-
-    column, values = key
-    if column is None:
-        return read_table(spark, path, state, columns=columns)
-    rows = read_table(spark, path, state, files_with(column, values), columns)
-    known = [value for value in values if value is not None]
-    if len(values) <= delta_writes.MAX_LISTED_KEYS:
-        conditions = [f"`{column}` IN ({literal_list(known)})"] if known else []
-        return rows.where(" OR ".join([*conditions, *([f"`{column}` IS NULL"] if None in values else [])]))
-    schema = pa.schema(state.delta.schema().to_arrow())
-    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
-    return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))

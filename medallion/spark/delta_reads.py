@@ -5,9 +5,7 @@ is not enough are read through Delta: those with features such as column mapping
 """
 
 import json
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from medallion.model.refresh_method import SIDE
 from medallion.spark.collect import quoted
 from medallion.storage.change_feed import Changes
 from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
+from medallion.storage.file_filter import FileFilter
 from medallion.storage.table_features import unreadable_here
 
 if TYPE_CHECKING:
@@ -29,23 +28,6 @@ if TYPE_CHECKING:
 
 MAX_LISTED_FILES = 5_000
 MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that a single task reads can be grouped and joined without an exchange
-
-
-@dataclass(frozen=True)
-class FileFilter:
-    """Selects the files of a table that are worth reading.
-
-    ``may_match`` gets the minimum and maximum of ``column`` in a file. Files without these statistics are read.
-    """
-
-    column: str
-    may_match: Callable[[Any, Any], bool]
-
-    def selects(self, state: "TableState") -> Iterable[bool]:
-        """Return, for each file of ``state``, whether to read it."""
-        unknown = [None] * state.files
-        ends = (state.actions.get(f"{end}.{self.column}", unknown) for end in ("min", "max"))
-        return (least is None or most is None or self.may_match(least, most) for least, most in zip(*ends, strict=True))
 
 
 def read_table(
@@ -75,19 +57,6 @@ def read_table(
     if columns is not None and stored.names != [name for name, _, _ in columns]:
         rows = rows.selectExpr(*_selected(columns, stored.names))
     return _in_one_task_if_small(rows, sum(size for _, size in files))
-
-
-def files_with(column: str, values: Sequence[Any]) -> FileFilter:
-    """Return the filter for files that may contain one of ``values`` (sorted, nulls last) in ``column``."""
-
-    known = [value for value in values if value is not None]
-    has_null = len(known) < len(values)  # minimum and maximum do not say which files contain nulls
-
-    def may_match(least: Any, most: Any) -> bool:
-        place = bisect_left(known, least)
-        return has_null or (place < len(known) and bool(known[place] <= most))
-
-    return FileFilter(column, may_match)
 
 
 def read_changes(

@@ -94,5 +94,7 @@ def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
     session.conf.set("spark.sql.optimizer.inSetSwitchThreshold", "0")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or MAX_TASKS)
     session.conf.set("spark.sql.shuffle.partitions", str(min(partitions, MAX_TASKS)))
+    # Rows that this process passes to Spark become an RDD: Spark's optimizer would compare rows in a plan one by one.
+    session.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     if filewise:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))

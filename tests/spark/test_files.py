@@ -11,10 +11,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.spark.delta_reads import files_with, read_changes, read_table, schema_of
+from medallion.spark.delta_reads import read_changes, read_table, schema_of
 from medallion.storage.change_feed import changes
 from medallion.storage.changed_values import changed_values
 from medallion.storage.duckdb_views import TableAt, open_views
+from medallion.storage.file_filter import files_with
 from medallion.storage.lake import state_of
 
 

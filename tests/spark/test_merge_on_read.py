@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from medallion.spark.delta_reads import files_with, read_changes, read_table
+from medallion.spark.delta_reads import read_changes, read_table
 from medallion.storage.change_feed import changes
 from medallion.storage.clustering import cluster
 from medallion.storage.data_files import statistics
 from medallion.storage.delta_writes import properties, replace_keys, replace_rows, rows_with_keys
 from medallion.storage.duckdb_views import TableAt, open_views
+from medallion.storage.file_filter import files_with
 from medallion.storage.lake import state_of
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.purge import purge

@@ -1,0 +1,130 @@
+"""Rows by key are those of each version, read in one pass, and a change that no query sees is none."""
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from medallion.storage import changed_values as changed
+from medallion.storage import keyed_rows
+from medallion.storage.change_feed import changes
+from medallion.storage.changed_values import changed_values
+from medallion.storage.delta_writes import properties, replace_keys
+from medallion.storage.keyed_rows import KeyedRows, rows_with_values
+from medallion.storage.lake import state_of
+from medallion.storage.live_rows import read_live_rows
+from medallion.storage.merge_on_read import FileLayout
+
+SCHEMA = pa.schema([("k", pa.int64()), ("part", pa.string()), ("n", pa.int64())])
+Row = tuple[int, str | None, int]
+
+
+def table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def make(folder: Path, rows: list[Row], files: int = 3) -> DeltaTable:
+    size = max(1, -(-len(rows) // files))
+    for start in range(0, max(1, len(rows)), size):
+        configuration = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "false"}
+        write_deltalake(str(folder), table(rows[start : start + size]), mode="append", configuration=configuration)
+    return DeltaTable(str(folder))
+
+
+def update(folder: Path, rows: list[Row], marks_from: int | None = None) -> None:
+    """Replace the rows with these keys."""
+    delta = DeltaTable(str(folder))
+    keys = pa.table({"k": pa.array([row[0] for row in rows], pa.int64())})
+    replace_keys(delta, table(rows), keys, properties("{}", upon=delta), FileLayout(folder, 1 << 20, marks_from))
+
+
+def expected(delta: DeltaTable, folder: Path, wanted: dict[str, list[Any]]) -> list[Row]:
+    rows = read_live_rows(delta, folder).to_pylist()
+    chosen = (row for row in rows if any(row[column] in values for column, values in wanted.items()))
+    return sorted(map(tuple, (row.values() for row in chosen)), key=str)
+
+
+@pytest.mark.parametrize("marks_from", [None, 1], ids=["copied on write", "merged on read"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rows_of_two_versions_are_those_that_each_has(tmp_path: Path, seed: int, marks_from: int | None) -> None:
+    chance = random.Random(seed)
+    texts = ["a", "b", "it's", None]
+    make(tmp_path, [(key, chance.choice(texts), 0) for key in range(300)])
+    versions = [DeltaTable(str(tmp_path))]
+    for hour in range(1, 5):
+        update(tmp_path, [(key, chance.choice(texts), hour) for key in chance.sample(range(320), 12)], marks_from)
+        versions.append(DeltaTable(str(tmp_path)))
+    for wanted in ({"k": sorted(chance.sample(range(330), 40))}, {"k": [3, 299], "part": ["it's", None]}, {"k": []}):
+        before, after = chance.sample(versions, 2)
+        read = rows_with_values(
+            tmp_path,
+            [state_of(before), state_of(after)],
+            SCHEMA.names,
+            tuple((column, tuple(values)) for column, values in wanted.items()),
+        )
+        assert read is not None
+        for rows, delta in zip(read, (before, after), strict=True):
+            assert rows.schema == pa.schema(delta.schema().to_arrow())
+            assert sorted(map(tuple, (row.values() for row in rows.to_pylist())), key=str) == expected(
+                delta, tmp_path, wanted
+            )
+
+
+def test_rows_are_read_from_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of(make(tmp_path, [(key, "a", 0) for key in range(30)]))
+    reads: list[Any] = []
+    real = keyed_rows.rows_with_values
+    monkeypatch.setattr(keyed_rows, "rows_with_values", lambda *of: reads.append(of) or real(*of))
+    kept = KeyedRows()
+    for _ in range(2):
+        rows = kept.read(tmp_path, [state], ["k"], (("k", (1, 2)),))
+        assert rows is not None
+        assert sorted(rows[0]["k"].to_pylist()) == [1, 2]
+    assert len(reads) == 1
+    monkeypatch.setattr(keyed_rows, "MAX_KEPT_BYTES", 0)
+    for _ in range(2):
+        kept.read(tmp_path, [state], ["k"], (("k", (3,)),))
+    assert len(reads) == 3
+
+
+def test_what_spark_has_to_read_is_not_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"k": [1], "many": pa.array([[1]]), "at": pa.array([datetime(2025, 1, 1)], pa.timestamp("us"))})
+    write_deltalake(str(tmp_path / "types"), rows.append_column("utc", pa.array([datetime(2025, 1, 1, tzinfo=UTC)])))
+    typed, wanted = state_of(DeltaTable(str(tmp_path / "types"))), (("k", (1,)),)
+    for column, is_read in {"utc": True, "many": False, "at": False, "absent": False}.items():
+        assert (rows_with_values(tmp_path / "types", [typed], [column], wanted) is not None) == is_read
+    state = state_of(make(tmp_path / "t", [(key, "a", 0) for key in range(30)]))
+    everything = (("k", tuple(range(30))),)
+    for limit in ("MAX_ROWS", "MAX_BYTES", "MAX_READ_BYTES"):
+        with monkeypatch.context() as smaller:
+            smaller.setattr(keyed_rows, limit, 20)
+            assert rows_with_values(tmp_path / "t", [state], ["k", "part"], everything) is None
+    assert rows_with_values(tmp_path / "t", [state], ["k", "part"], everything) is not None
+
+
+@pytest.mark.parametrize("marks_from", [None, 1], ids=["copied on write", "merged on read"])
+def test_a_row_that_keeps_the_columns_that_matter_has_not_changed(tmp_path: Path, marks_from: int | None) -> None:
+    make(tmp_path, [(key, "a", 0) for key in range(30)])
+    update(tmp_path, [(1, "a", 1), (2, "b", 0), (40, None, 0)], marks_from)  # another n, another part, a new row
+    update(tmp_path, [(3, "b", 0)], marks_from)
+    update(tmp_path, [(3, "a", 0)], marks_from)  # as it was
+    change = changes(tmp_path, DeltaTable(str(tmp_path)).version() - 3, DeltaTable(str(tmp_path)).version())
+    for compared, keys in {("part",): [2, 40], ("n",): [1, 40], ("part", "n"): [1, 2, 40], (): [1, 2, 3, 40]}.items():
+        assert sorted(changed_values(tmp_path, "k", change, 100, compared).to_pylist()) == keys
+    assert sorted(changed_values(tmp_path, "part", change, 100, ["part"]).to_pylist(), key=str) == [None, "a", "b"]
+
+
+def test_a_change_that_is_too_large_to_compare_or_from_before_a_column_has_all_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, [(key, "a", 0) for key in range(30)])
+    update(tmp_path, [(1, "a", 1)])
+    change = changes(tmp_path, DeltaTable(str(tmp_path)).version() - 1, DeltaTable(str(tmp_path)).version())
+    assert changed_values(tmp_path, "k", change, 100, ["part"]).to_pylist() == []
+    assert changed_values(tmp_path, "k", change, 100, ["added_later"]).to_pylist() == [1]
+    monkeypatch.setattr(changed, "MAX_COMPARED_BYTES", 10)
+    assert changed_values(tmp_path, "k", change, 100, ["part"]).to_pylist() == [1]
