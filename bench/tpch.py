@@ -80,8 +80,8 @@ def _seconds_by_table(file: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the refresh events of each query in the measured hours, by table."""
     refreshes: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(json.loads(file.read_text(encoding="utf-8")), key=lambda row: str(row["hour"])):
-        name = row["table_name"] or ""
-        if row["event_type"] == "refresh" and name.startswith("gold_") and row["hour"] != f"{FIRST:%Y-%m-%dT%H}":
+        name, is_measured = row["table_name"] or "", row["hour"] and row["hour"] > f"{FIRST:%Y-%m-%dT%H}"
+        if row["event_type"] == "refresh" and name.startswith("gold_") and is_measured:
             refreshes.setdefault(name, []).append(row)
     return refreshes
 

@@ -16,13 +16,15 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.storage import fence, files
 from medallion.storage.change_feed import data_file
+from medallion.storage.deletion_vectors import FILE_SUFFIX, deleted_positions
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import ChangedByOthers, provenance
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_entries import identity_at
 from medallion.storage.purge import purge
-from medallion.storage.table_features import require_writable_here
+from medallion.storage.table_features import features_for_spark, require_writable_here
+from medallion.storage.vacuum import live_vectors
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -91,6 +93,12 @@ def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sea
     metadata = json.dumps(origin) if origin else None
     while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
         pass
+    if deleted_positions(delta):
+        raise MedallionError(
+            f"{name} has rows that are only marked as deleted, in files that only Spark can rewrite"
+            f" ({features_for_spark(delta) or 'its log has no row counts'}): nothing is removed yet; run REORG TABLE"
+            f" delta.`{path}` APPLY (PURGE) in Spark, then the same command again"
+        )
     append_rows(delta, None, properties(metadata, upon=delta))
     delta.update_incremental()
     fence.require()
@@ -170,7 +178,11 @@ def cut_history(lake: Lake, table: Sealed) -> Removed:
 
 
 def _live_files(folder: Place, delta: "DeltaTable") -> set[str]:
-    return {str(data_file(folder, path)) for path in state_of(delta).actions["path"]}
+    """Return the data files and deletion vectors of an opened table; all vectors if the log does not tell them."""
+    vectors = live_vectors(delta, folder)
+    if vectors is None:
+        vectors = {file.name for file in folder.glob(f"*{FILE_SUFFIX}")}
+    return {str(data_file(folder, path)) for path in (*state_of(delta).actions["path"], *vectors)}
 
 
 def _is_of_before(file: Place, folder: Place, live: Collection[str], version: int) -> bool:

@@ -16,6 +16,7 @@ from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.configuration import table_properties
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
+from medallion.storage.added_files import lost_file
 from medallion.storage.damage import proven_damage
 from medallion.storage.foreign_commits import provenance, stamped
 from medallion.storage.lake import TableState, state_of
@@ -45,9 +46,13 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
         try:
             state = _write(target, former, _computed_rows(target, is_first=former is None))
         except Exception as error:
-            if not is_inexact(error):
+            if is_inexact(error):
+                state = _write(target, former, _queried_rows(target))
+            elif former is not None and (lost := lost_part(run, table)):
+                warning = move_aside(run, table, lost)
+                state = _write(target, None, _queried_rows(target))
+            else:
                 raise
-            state = _write(target, former, _queried_rows(target))
     warning = warning or note_of(state.delta)
     return Written.whole(state, inputs, warning=warning)
 
@@ -96,18 +101,33 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
-    """Move the table away if its log is proven to be damaged, and return a note; all its rows can be recomputed.
+    """Move the table away if it is proven to be damaged, and return a note; all its rows can be recomputed.
 
     Raises MedallionError if it cannot be opened for another reason: that may be temporary, and the table is intact.
     """
-    lake = run.lake
     try:
-        lake.version(table.name)
+        run.lake.state(table.name)
     except MedallionError:
-        damage = proven_damage(lake.folder(table.name))
-        if damage is None:
-            raise
-        moved_to = lake.move_damaged_table(table.name)
-        run.sessions.forget_logs()
-        return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {moved_to}"
+        if (damage := proven_damage(run.lake.folder(table.name))) is not None:
+            return move_aside(run, table, f"{damage} in the log of {table.name}")
+        if (lost := lost_part(run, table)) is not None:
+            return move_aside(run, table, lost)
+        raise
     return None
+
+
+def lost_part(run: RefreshRun, table: Table) -> str | None:
+    """Say which file of a table is gone that its newest version needs; None if none is, or that cannot be found out."""
+    try:
+        delta = run.lake.open(run.lake.path(table.name))
+        name = None if delta is None else lost_file(delta, run.lake.folder(table.name))
+    except (OSError, MedallionError):
+        return None
+    return f"{name} of {table.name} is gone" if name else None
+
+
+def move_aside(run: RefreshRun, table: Table, damage: str) -> str:
+    """Move a damaged table away, and return a note."""
+    moved_to = run.lake.move_damaged_table(table.name)
+    run.sessions.forget_logs()
+    return f"rebuilt, as {damage}; what was there is in {moved_to}"

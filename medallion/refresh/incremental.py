@@ -12,7 +12,7 @@ from medallion.model.refresh_method import NO_INPUT_CHANGED, RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, reason_to_recompute, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
-from medallion.refresh.full import refresh_full
+from medallion.refresh.full import lost_part, refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
 from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
@@ -38,6 +38,11 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
         return replace(written, note=f"full recompute: {violation}", warning=str(violation))
     except FullRecompute as reason:
         return replace(refresh_full(run, table), note=f"full recompute: {reason}")
+    except Exception:
+        if (lost := lost_part(run, table)) is None:
+            raise
+        written = refresh_full(run, table)
+        return replace(written, note=f"full recompute: {lost}", warning=written.warning or f"recomputed, as {lost}")
 
 
 def _plan(run: RefreshRun, table: Table) -> Refresh:

@@ -175,7 +175,10 @@ def former_state(
     known = origin.get("tables", {})
     if other := [name for name, number in ids_of(inputs).items() if known.get(name) != number]:
         raise FullRecompute(f"{other[0]} was rebuilt")
-    return state_of(delta), origin
+    try:
+        return state_of(delta), origin
+    except MedallionError as damaged:
+        raise FullRecompute(str(damaged)) from None
 
 
 def require_followable(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:

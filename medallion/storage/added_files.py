@@ -6,11 +6,16 @@ Entries are read from the newest back to the newest checkpoint, until every file
 import json
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from medallion.storage.change_feed import data_file
 from medallion.storage.damage import checkpoints_in
+from medallion.storage.deletion_vectors import vector_files
 from medallion.storage.files import Place, in_arrow
 from medallion.storage.log_entries import Action, read_entry
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _ADDED = re.compile(r'\s*\{\s*"add"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
 
@@ -23,6 +28,18 @@ def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str
     """
     actions = _find(folder, version, paths)
     return {path: added for path, added in actions.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
+
+
+def lost_file(delta: "DeltaTable", folder: Place) -> str | None:
+    """Return the name of a data file or deletion vector that an opened table needs and that is gone; None if none is.
+
+    Raises OSError or MedallionError if that cannot be found out, which proves nothing.
+    """
+    import pyarrow as pa
+
+    paths = pa.table(delta.get_add_actions(flatten=True))["path"].to_pylist()
+    needed = [*paths, *sorted(vector_files(_find(folder, delta.version(), paths).values()))]
+    return next((name for name in needed if not data_file(folder, name).exists()), None)
 
 
 def _find(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from medallion.errors import MedallionError
 from medallion.storage.log_entries import Action
 
 if TYPE_CHECKING:
@@ -122,22 +123,35 @@ def may_have_vectors(delta: "DeltaTable") -> bool:
 def deleted_positions(delta: "DeltaTable") -> Positions:
     """Return the sorted positions of deleted rows, by name of data file, for files that have some.
 
-    Raises DeltaError or OSError if a vector cannot be read.
+    Raises MedallionError if a vector cannot be read.
     """
     if not may_have_vectors(delta):
         return {}
     key = _log_key(delta)
     if key is None:
-        return read_positions(delta)
+        return _readable_positions(delta)
     if key not in _remembered:
-        _remembered[key] = read_positions(delta)
+        _remembered[key] = _readable_positions(delta)
         while len(_remembered) > _MAX_REMEMBERED:
             _remembered.popitem(last=False)
     return _remembered[key]
 
 
+def _readable_positions(delta: "DeltaTable") -> Positions:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return read_positions(delta)
+    except (DeltaError, OSError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise MedallionError(f"{delta.table_uri} cannot be read at version {delta.version()}: {why}") from error
+
+
 def read_positions(delta: "DeltaTable") -> Positions:
-    """Return the same as ``deleted_positions``, always read from the files of the vectors."""
+    """Return the same as ``deleted_positions``, always read from the files of the vectors.
+
+    Raises DeltaError or OSError if a vector cannot be read.
+    """
     import numpy as np
     import pyarrow as pa
 

@@ -228,7 +228,9 @@ def literal_list(values: list[Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a whole number, a date or a text as a SQL literal."""
+    """Return a whole number, a date, a timestamp with its zone or a text as a SQL literal."""
+    if isinstance(value, datetime):
+        return f"CAST('{value.isoformat()}' AS TIMESTAMP)"
     if isinstance(value, date):
         return f"CAST('{value.isoformat()}' AS DATE)"
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 from medallion.storage.lake import TableState
@@ -29,10 +30,20 @@ def files_with(column: str, values: Sequence[Any]) -> FileFilter:
     """Return the filter for files that may contain one of ``values`` (sorted, nulls last) in ``column``."""
 
     known = [value for value in values if value is not None]
-    has_null = len(known) < len(values)  # minimum and maximum do not say which files contain nulls
+    # Minimum and maximum do not say which files contain nulls. They are cut to milliseconds for timestamps.
+    reads_all = len(known) < len(values) or not all(map(_has_exact_bounds, known))
 
     def may_match(least: Any, most: Any) -> bool:
+        if reads_all:
+            return True
         place = bisect_left(known, least)
-        return has_null or (place < len(known) and bool(known[place] <= most))
+        if place == len(known):
+            return False
+        # The maximum of texts may be cut short: a value that begins with it may be smaller than the real one.
+        return bool(known[place] <= most) or (isinstance(most, str) and known[place].startswith(most))
 
     return FileFilter(column, may_match)
+
+
+def _has_exact_bounds(value: Any) -> bool:
+    return isinstance(value, int | str) or (isinstance(value, date) and not isinstance(value, datetime))

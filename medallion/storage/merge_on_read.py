@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from medallion.storage.added_files import add_actions
 from medallion.storage.data_files import indexed_columns, write_change_file, write_data_file
@@ -16,6 +17,7 @@ from medallion.storage.files import Place, write_new
 from medallion.storage.live_rows import FILE, POSITION, can_number, numbered_rows, quoted, same_key, snapshot_of
 from medallion.storage.log_entries import Action
 from medallion.storage.log_writer import commit_actions, metadata_with, removal
+from medallion.storage.s3 import S3Path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_DEAD_SHARE = 0.3  # share of deleted rows in the touched files above which these are rewritten
 # If the touched files are smaller than this share of ``marks_from``, rewriting them costs no more.
+_PLAIN_IN_URL = "/:=+@,;&!$'()*~"  # characters that delta-rs does not encode in a path, besides letters and digits
 _MIN_REWRITTEN_SHARE = 1 / 8
 PROPERTY = "delta.enableDeletionVectors"
 _CHANGE_TYPE = "_change_type"
@@ -93,6 +96,8 @@ def _is_eligible(delta: "DeltaTable", layout: FileLayout, files: "pa.Table") -> 
 
     if layout.marks_from is None or (pc.sum(files["size_bytes"]).as_py() or 0) < layout.marks_from:
         return False
+    if isinstance(layout.folder, S3Path) and quote(str(layout.folder), safe=_PLAIN_IN_URL) != str(layout.folder):
+        return False  # delta-rs encodes the path of a vector twice, and would not find it
     protocol, metadata = delta.protocol(), delta.metadata()
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     return (
@@ -119,8 +124,8 @@ def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
         if keys[name].null_count or not set(ends) <= set(files.column_names):
             continue
         sought = pc.unique(keys[name]).sort()
-        if pa.types.is_string(sought.type) or pa.types.is_decimal(sought.type) or not len(sought):
-            continue  # the statistics cut the bounds of texts short
+        if not (pa.types.is_integer(sought.type) or pa.types.is_date(sought.type)) or not len(sought):
+            continue  # the statistics cut the bounds of texts short, and those of timestamps to milliseconds
         least, most = (files[end].cast(sought.type) for end in ends)
         values = sought.to_numpy(zero_copy_only=False)
         known = pc.and_(pc.is_valid(least), pc.is_valid(most)).to_numpy(zero_copy_only=False)

@@ -59,11 +59,9 @@ def _needed_vectors(
     """
     newest = delta.version()
     since, oldest = (time.time() - hours * 3600) * 1000, min(needed, default=newest)
-    paths = {str(path) for path in _paths_with_vectors(delta)}
-    live = add_actions(folder, newest, paths)
-    if live.keys() != paths:
+    used_files = live_vectors(delta, folder)
+    if used_files is None:
         return vectors
-    used_files = vector_files(live.values())
     for version in range(newest, 0, -1):
         try:
             entry = read_entry(folder, version)
@@ -73,6 +71,13 @@ def _needed_vectors(
             break
         used_files |= vector_files(entry.actions("remove"))
     return vectors & used_files
+
+
+def live_vectors(delta: "DeltaTable", folder: Place) -> set[str] | None:
+    """Return the files of vectors that an opened table uses, relative to its folder; None if the log does not say."""
+    paths = {*_paths_with_vectors(delta)}
+    live = add_actions(folder, delta.version(), paths)
+    return vector_files(live.values()) if live.keys() == paths else None
 
 
 def _paths_with_vectors(delta: "DeltaTable") -> list[str]:

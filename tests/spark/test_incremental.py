@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -41,11 +42,12 @@ from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes
-from medallion.storage import delta_writes
+from medallion.storage import deletion_vectors, delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
+from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
@@ -288,7 +290,8 @@ def differing(shop: Shop, select: str = "", *, extras: bool = False) -> list[str
         frames = read_inputs(shop.spark, shop.lake, input_states(shop.lake, table), run.proof_of(table))
         wanted = shop.spark.sql(table.query, **frames).toArrow()
         # read by another engine than the one that computes and writes them
-        found = shop.lake.opened(shop.lake.path(table.name)).to_pyarrow_table(columns=wanted.column_names)
+        folder = shop.lake.folder(table.name)
+        found = read_live_rows(shop.lake.opened(str(folder)), folder, wanted.column_names)
         if texts_of(found) != texts_of(wanted):
             wrong.append(table.name)
     return wrong
@@ -643,6 +646,34 @@ def test_kept_sums_that_are_lost_are_made_anew(shop: Shop, what: str) -> None:
     written = refresh(shop, 2, select="+gold_order_status_summary")["gold_order_status_summary"]
     assert "rebuilt aggregate state for `customers`" in (written.note or "")
     assert differing(shop, "+gold_order_status_summary") == []
+
+
+@pytest.mark.parametrize("strategy", ["incremental", "full"])
+@pytest.mark.parametrize("what", ["vector", "data file"])
+def test_a_table_of_which_a_file_is_lost_is_rebuilt(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, what: str, strategy: str
+) -> None:
+    name, marking = "silver_customers", replace(shop.lake, marks_from=1)
+    for number in range(1, 60):
+        shop.put("customers", number, customer_tier="gold")
+    shop.write()
+    refresh(shop, 0, select=name)
+    shop.put("customers", 2, customer_tier="silver")
+    shop.write()
+    run = refresh_run(marking, shop.spark, run_id=f"marks {what} {strategy}")
+    assert refresh_incremental(run, registry()[name]).method == RefreshMethod.UPSERT
+    folder = Path(shop.lake.path(name))
+    delta = shop.lake.opened(str(folder))
+    lost = next(folder.glob("*.bin")) if what == "vector" else Path(unquote(delta.file_uris()[0]))
+    lost.unlink()
+    deletion_vectors._remembered.clear()
+    shop.put("customers", 2, customer_tier="platinum")
+    shop.write()
+    written = refresh(shop, 1, strategy, select=name)[name]
+    assert written.method == RefreshMethod.FULL_RECOMPUTE
+    assert differing(shop, name) == []
+    if (what, strategy) != ("data file", "full"):  # which replaces all files of a table without reading one
+        assert lost.name in (written.warning or "")
 
 
 def test_a_log_that_does_not_reach_back_is_no_reason_to_guess(shop: Shop) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.errors import CheckFailed, HourOutOfOrder, UsageError
+from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
 from medallion.ingest.change_log import begin_log
 from medallion.ingest.restatement import read_restatement
 from medallion.inspect.status import lake_status
@@ -26,13 +26,14 @@ from medallion.ops.holds import add_hold, read_holds
 from medallion.pipeline import erasure, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_forecast import forecast
-from medallion.pipeline.erase_history import seal_tables
+from medallion.pipeline.erase_history import Sealed, cut_history, seal_tables
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
 from medallion.storage.foreign_commits import ChangedByOthers, provenance
+from medallion.storage.live_rows import read_live_rows
 from tests.shop import build
 from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, H3, Shop, lines_of, without_spark
 
@@ -148,6 +149,27 @@ def test_person_is_in_no_byte_where_rows_were_marked_as_deleted_and_stayed_in_th
     assert traces(shop) == []
     assert [*folder.glob("deletion_vector_*.bin")] == []
     assert shop.published()[100] == "another"
+
+
+def test_history_stays_while_only_spark_can_rewrite_the_files_with_marked_rows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vars(shop).pop("lake", None)
+    vars(shop)["settings"] = shop.settings.replace(merge_on_read="1k")
+    shop.put(H2, {42: "another name", 100: "another"})
+    shop.refresh(H2)
+    folder = shop.lake.folder("bronze_orders")
+    with monkeypatch.context() as foreign:
+        foreign.setattr("medallion.pipeline.erase_history.purge", lambda *of, **how: 0)
+        with pytest.raises(MedallionError, match="nothing is removed yet; run REORG TABLE"):
+            erase(shop, "42")
+        assert shop.published()[100] == "another"
+    version = shop.lake.opened(str(folder)).version()
+    shop.lake.opened(str(folder)).create_checkpoint()
+    cut_history(shop.lake, Sealed(str(folder), version, version, None))
+    assert read_live_rows(shop.lake.opened(str(folder)), folder)["id"].to_pylist().count(100) == 1
+    assert not erase(shop, "42").left
+    assert traces(shop) == []
 
 
 def test_newest_release_can_be_read_and_earlier_ones_are_dropped(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from medallion.errors import MedallionError
 from medallion.pipeline.maintain import Retention, maintain_table
 from medallion.settings import Settings
 from medallion.storage import files, log_writer, merge_on_read
+from medallion.storage.added_files import lost_file
 from medallion.storage.change_feed import actions_of, changes
-from medallion.storage.deletion_vectors import encode_file, from_z85, vector_file, z85
+from medallion.storage.deletion_vectors import deleted_positions, encode_file, from_z85, vector_file, z85
 from medallion.storage.delta_writes import (
     bytes_written,
     properties,
@@ -32,7 +34,7 @@ from medallion.storage.lake import Lake, is_complete, state_of
 from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.row_difference import replace_differing
-from medallion.storage.s3 import AWS
+from medallion.storage.s3 import AWS, S3Path
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, H3, lines_of
 
@@ -363,3 +365,48 @@ def test_hours_and_a_restatement_give_the_same_rows_whether_bronze_is_merged_on_
     assert shops[0].rows() == marked.rows()
     assert shops[0].published() == marked.published()
     assert marked.rows()[7] in {"corrected", H3}
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "text"])
+def test_a_key_beyond_the_bounds_that_statistics_cut_short_is_found(tmp_path: Path, kind: str) -> None:
+    base = datetime(2025, 11, 30, tzinfo=UTC)
+    keys: list[Any] = [base + timedelta(seconds=number, microseconds=667) for number in range(20)]
+    if kind == "text":
+        keys = [f"{'long ' * 20}{number:02}" for number in range(20)]
+    rows = pa.table({"k": pa.array(keys), "t": [str(number) for number in range(20)]})
+    for start in (0, 10):
+        write_deltalake(str(tmp_path), rows.slice(start, 10), mode="append")
+    delta = DeltaTable(str(tmp_path))
+    for place in (9, 19):  # the last row of each file
+        gone = rows.slice(place, 1).select(["k"])
+        replace_keys(delta, rows.schema.empty_table(), gone, properties(upon=delta), FileLayout(tmp_path, 1 << 20, 1))
+        delta = DeltaTable(str(tmp_path))
+    left = {*map(str, range(20))} - {"9", "19"}
+    assert {*read_live_rows(delta, tmp_path)["t"].to_pylist()} == left
+
+
+def test_a_vector_is_not_written_where_delta_rs_would_not_find_it(tmp_path: Path) -> None:
+    make(tmp_path)
+    delta = DeltaTable(str(tmp_path))
+    files = pa.table({"size_bytes": [10], "num_records": [1]})
+    for key, is_marked in {"lake/silver/t": True, "l=a+b@c/t": True, "la ke/t": False, "lü/t": False}.items():
+        layout = FileLayout(S3Path("bucket", key, AWS), 1 << 20, 1)
+        assert merge_on_read._is_eligible(delta, layout, files) == is_marked
+
+
+def test_a_file_that_the_newest_version_needs_and_that_is_gone_is_named(tmp_path: Path) -> None:
+    make(tmp_path)
+    replace_rows(
+        DeltaTable(str(tmp_path)), arrow({5: "n"}), "k", [5, 6], properties(), FileLayout(tmp_path, 1 << 20, 1)
+    )
+    delta = DeltaTable(str(tmp_path))
+    assert lost_file(delta, tmp_path) is None
+    (vector,) = tmp_path.glob("deletion_vector_*.bin")
+    for place in (vector, next(tmp_path.glob("*.parquet"))):
+        content = place.read_bytes()
+        place.unlink()
+        assert lost_file(delta, tmp_path) == place.name
+        place.write_bytes(content)
+    vector.unlink()
+    with pytest.raises(MedallionError, match=rf"cannot be read at version {delta.version()}: .*{vector.name}"):
+        deleted_positions(delta)
