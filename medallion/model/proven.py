@@ -17,7 +17,7 @@ class Proof:
         method: The refresh method, in words.
         columns: Name, type and nullability of each output column.
         inputs: The columns of each input that the query can read, in order.
-        reads: Names of the columns of each input that it uses; if an input is missing, it may use all of them.
+        reads: The names of the columns of each input that can affect its rows; if an input is missing, all of them can.
         restricted: For an upsert, the key column of each input that has the key.
         unproven: Why nothing could be proven, in one line; the table is then recomputed in full.
     """
@@ -33,6 +33,6 @@ class Proof:
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
-        """Return the columns of an input that the query uses, in order."""
-        used = self.reads.get(name)
-        return tuple(column for column in self.inputs.get(name, ()) if used is None or column[0] in used)
+        """Return the columns of an input that the query uses, in order; the first one if it only counts rows."""
+        every, used = self.inputs.get(name, ()), self.reads.get(name)
+        return tuple(column for column in every if used is None or column[0] in used) or every[:1]

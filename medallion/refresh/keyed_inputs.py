@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.model.methods import ByKey
 from medallion.model.plan import Column
 from medallion.refresh.plan import Target
+from medallion.spark.collect import quoted
 from medallion.spark.delta_reads import read_table
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import literal_list
@@ -66,7 +67,7 @@ class KeyedInputs:
         if name not in read:
             wanted = self._wanted(name, read)
             states = [side[name] for side in self.sides]
-            own = {column for column, *_ in self._columns(name)}
+            own = {column for column, *_ in self.target.proof.columns_of(name)}
             paths = {way.as_column for via in self.by.via.values() for way in via.ways if way.through == name}
             columns = sorted(own | paths | self.target.run.columns_read(name))
             folder = self.target.lake.folder(name)
@@ -88,13 +89,18 @@ class KeyedInputs:
         return tuple(wanted)
 
     def _frame(self, name: str, rows: "pa.Table") -> "DataFrame":
-        return self.target.run.passed.frame(self.spark, rows.select([column for column, *_ in self._columns(name)]))
-
-    def _columns(self, name: str) -> tuple[Column, ...]:
-        return self.target.proof.columns_of(name)
+        """Return a frame of rows with all columns of the input; those that the query does not use are null."""
+        used = [column for column, *_ in self.target.proof.columns_of(name)]
+        frame = self.target.run.passed.frame(self.spark, rows.select(used))
+        every = self.target.proof.inputs[name]
+        if len(used) == len(every):
+            return frame
+        # The query may name a column that it does not use, as in a common table expression.
+        values = (quoted(c) if c in used else f"CAST(NULL AS {kind}) AS {quoted(c)}" for c, kind, _ in every)
+        return frame.selectExpr(*values)
 
     def _by_spark(self, name: str, state: TableState) -> "DataFrame":
-        path, columns = self.target.lake.path(name), self._columns(name)
+        path, columns = self.target.lake.path(name), self.target.proof.inputs[name]
         if name not in self.keyed:
             return read_table(self.spark, path, state, columns=columns)
         return _rows_with(self.spark, path, state, (self.keyed[name], self.values), columns)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.file_filter import files_with
 from medallion.storage.files import Place
-from medallion.storage.lake import TableState
+from medallion.storage.lake import TableState, table_id
 from medallion.storage.live_rows import FILE, POSITION, Snapshot, can_number, numbered_rows, quoted
 from medallion.storage.table_features import unreadable_here
 
@@ -53,7 +53,8 @@ class KeyedRows:
         Returns:
             A table of rows per version; None if these are too many, or if only Spark can read them.
         """
-        key = (str(folder), tuple(state.version for state in states), tuple(columns), wanted)
+        versions = tuple((table_id(state.delta), state.version) for state in states)
+        key = (str(folder), versions, tuple(columns), wanted)
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
         with entry.lock:

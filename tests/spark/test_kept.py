@@ -57,6 +57,11 @@ QUERIES = {
         FROM {BOTH} INNER JOIN {{bronze_users}} AS u ON u.user_id = o.user_id
         WHERE u.tier IN (SELECT s.tier FROM {{bronze_users}} AS s WHERE s.user_id < 3) GROUP BY o.status
     """,
+    "columns that it names and does not use": f"""
+        WITH t AS (SELECT o.status AS k, o.sold_at, o.user_id, i.n, i.price AS p, i.day FROM {BOTH}),
+        u AS (SELECT user_id, tier FROM {{bronze_users}})
+        SELECT t.k, SUM(t.n) AS n, COUNT(*) AS c FROM t INNER JOIN u ON u.user_id = t.user_id GROUP BY t.k
+    """,
     "groups of several levels": f"""
         SELECT
             o.status AS k, i.product_id % 2 AS odd, GROUPING_ID() AS level, SUM(i.n) AS n, COUNT(*) AS c,
