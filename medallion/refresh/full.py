@@ -106,10 +106,14 @@ def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
     Raises MedallionError if it cannot be opened for another reason: that may be temporary, and the table is intact.
     """
     try:
-        run.lake.state(table.name)
+        delta = run.lake.open(run.lake.path(table.name))
     except MedallionError:
         if (damage := proven_damage(run.lake.folder(table.name))) is not None:
             return move_aside(run, table, f"{damage} in the log of {table.name}")
+        raise
+    try:
+        _ = delta and state_of(delta)
+    except MedallionError:
         if (lost := lost_part(run, table)) is not None:
             return move_aside(run, table, lost)
         raise
