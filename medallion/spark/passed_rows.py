@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from medallion.spark.configuration import is_local
-from medallion.spark.delta_reads import MAX_SINGLE_TASK_BYTES
+from medallion.spark.delta_reads import MAX_SINGLE_TASK_BYTES, no_rows
 from medallion.spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ class PassedRows:
 
         Sent to a warm Spark, rows would be a part of the plan, and the optimizer would compare them again and again.
         """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if not rows.num_rows:  # Spark Connect refuses to pass a table without rows
+            return no_rows(spark, from_arrow_schema(rows.schema))
         if rows.num_rows > MAX_PLAN_ROWS and is_connect(spark) and is_local(spark.conf.get("spark.master") or ""):
             frame = self._from_file(spark, rows)
         else:
