@@ -180,9 +180,8 @@ def cut_history(lake: Lake, table: Sealed) -> Removed:
 def _live_files(folder: Place, delta: "DeltaTable") -> set[str]:
     """Return the data files and deletion vectors of an opened table; all vectors if the log does not tell them."""
     vectors = live_vectors(delta, folder)
-    if vectors is None:
-        vectors = {file.name for file in folder.glob(f"*{FILE_SUFFIX}")}
-    return {str(data_file(folder, path)) for path in (*state_of(delta).actions["path"], *vectors)}
+    live = {str(data_file(folder, path)) for path in (*state_of(delta).actions["path"], *(vectors or ()))}
+    return live if vectors is not None else live | {str(file) for file in folder.rglob(f"*{FILE_SUFFIX}")}
 
 
 def _is_of_before(file: Place, folder: Place, live: Collection[str], version: int) -> bool:

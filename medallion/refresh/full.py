@@ -37,9 +37,8 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     """
     lake, run = run.lake, replace(run, strategy="full")
     inputs = input_states(lake, table)
-    warning = move_if_damaged(run, table)
+    former, warning = former_or_moved(run, table)
     with explained(f"{table.name} could not be computed"):
-        former = lake.state(table.name)
         if former and (lineage := provenance(lake.folder(table.name), former.version)).changes:
             warning = f"recomputed, as somebody else changed it: {lineage.describe()}"
         target = Target(run, table, inputs)
@@ -100,24 +99,23 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
     return [(field.name, field.dataType) for field in schema]
 
 
-def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
-    """Move the table away if it is proven to be damaged, and return a note; all its rows can be recomputed.
+def former_or_moved(run: RefreshRun, table: Table) -> tuple[TableState | None, str | None]:
+    """Return the table before its refresh. If it is proven to be damaged, it is moved away: then None, and a note.
 
     Raises MedallionError if it cannot be opened for another reason: that may be temporary, and the table is intact.
     """
     try:
         delta = run.lake.open(run.lake.path(table.name))
     except MedallionError:
-        if (damage := proven_damage(run.lake.folder(table.name))) is not None:
-            return move_aside(run, table, f"{damage} in the log of {table.name}")
-        raise
+        if (damage := proven_damage(run.lake.folder(table.name))) is None:
+            raise
+        return None, move_aside(run, table, f"{damage} in the log of {table.name}")
     try:
-        _ = delta and state_of(delta)
+        return (None if delta is None else state_of(delta)), None
     except MedallionError:
-        if (lost := lost_part(run, table)) is not None:
-            return move_aside(run, table, lost)
-        raise
-    return None
+        if (lost := lost_part(run, table)) is None:
+            raise
+        return None, move_aside(run, table, lost)
 
 
 def lost_part(run: RefreshRun, table: Table) -> str | None:

@@ -64,14 +64,16 @@ class KeyedInputs:
 
     def _read(self, name: str, read: "dict[str, list[pa.Table] | None]") -> "list[pa.Table] | None":
         """Return the rows of an input on each side; None if Spark has to read them."""
-        if name not in read:
-            wanted = self._wanted(name, read)
+        if name in read:
+            return read[name]
+        read[name] = None
+        if (wanted := self._wanted(name, read)) is not None:
             states = [side[name] for side in self.sides]
             own = {column for column, *_ in self.target.proof.columns_of(name)}
             paths = {way.as_column for via in self.by.via.values() for way in via.ways if way.through == name}
             columns = sorted(own | paths | self.target.run.columns_read(name))
             folder = self.target.lake.folder(name)
-            read[name] = None if wanted is None else self.target.run.rows.read(folder, states, columns, wanted)
+            read[name] = self.target.run.rows.read(folder, states, columns, wanted)
         return read[name]
 
     def _wanted(self, name: str, read: "dict[str, list[pa.Table] | None]") -> Wanted | None:

@@ -22,6 +22,7 @@ class PassedRows:
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
         self._files, self._lock = 0, Lock()
+        self._reads_files: bool | None = None  # whether it is a warm Spark of this machine, once that was asked
 
     def frame(self, spark: "SparkSession", rows: "pa.Table") -> "DataFrame":
         """Return a frame of ``rows``.
@@ -32,7 +33,7 @@ class PassedRows:
 
         if not rows.num_rows:  # Spark Connect refuses to pass a table without rows
             return no_rows(spark, from_arrow_schema(rows.schema))
-        if rows.num_rows > MAX_PLAN_ROWS and is_connect(spark) and is_local(spark.conf.get("spark.master") or ""):
+        if rows.num_rows > MAX_PLAN_ROWS and self._can_read_files(spark):
             frame = self._from_file(spark, rows)
         else:
             frame = spark.createDataFrame(rows)
@@ -43,6 +44,11 @@ class PassedRows:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+    def _can_read_files(self, spark: "SparkSession") -> bool:
+        if self._reads_files is None:
+            self._reads_files = is_connect(spark) and is_local(spark.conf.get("spark.master") or "")
+        return self._reads_files
 
     def _from_file(self, spark: "SparkSession", rows: "pa.Table") -> "DataFrame":
         import pyarrow.parquet as pq

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAX_DEAD_SHARE = 0.3  # share of deleted rows in the touched files above which these are rewritten
 # If the touched files are smaller than this share of ``marks_from``, rewriting them costs no more.
-_PLAIN_IN_URL = "/:=+@,;&!$'()*~"  # characters that delta-rs does not encode in a path, besides letters and digits
 _MIN_REWRITTEN_SHARE = 1 / 8
+_PLAIN_IN_URL = "/:=+@,;&!$'()*~"  # characters that delta-rs does not encode in a path, besides letters and digits
 PROPERTY = "delta.enableDeletionVectors"
 _CHANGE_TYPE = "_change_type"
 # Features that a table may have besides deletion vectors. Entries written here comply with them, because a table whose

@@ -17,7 +17,7 @@ from medallion.errors import MedallionError
 from medallion.inspect.query import open_release
 from medallion.model.table import Table
 from medallion.ops import releases
-from medallion.refresh.full import move_if_damaged
+from medallion.refresh.full import former_or_moved
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.damage import log_damage
@@ -104,7 +104,7 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
     with pytest.raises(MedallionError, match="cannot be read"):
         lake.version("gold_x")
     assert log_damage(lake.folder("gold_x")) == told
-    note = move_if_damaged(refresh_run(lake), TABLE)
+    _, note = former_or_moved(refresh_run(lake), TABLE)
     assert note is not None
     assert note.startswith(f"rebuilt, as {told} in the log of gold_x; what was there is in ")
     assert lake.open(lake.path("gold_x")) is None
@@ -138,7 +138,7 @@ def test_a_commit_that_is_missing_is_proven(lake: Lake) -> None:
 def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> None:
     commit(lake, 3).write_text("{broken")
     assert published(lake) == [0, 1]
-    move_if_damaged(refresh_run(lake), TABLE)
+    former_or_moved(refresh_run(lake), TABLE)
     assert published(lake) == [0, 1], "while the table is rebuilt"
     write_deltalake(lake.path("gold_x"), pa.table({"x": [7]}))
     write_deltalake(lake.path("gold_x"), pa.table({"x": [8]}), mode="overwrite")
@@ -191,7 +191,7 @@ def test_too_many_open_files_for_a_moment_are_waited_out(
     waited = Mock(side_effect=lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS))
     monkeypatch.setattr(files, "sleep", waited)
     no_more_files()
-    assert move_if_damaged(refresh_run(lake), TABLE) is None
+    assert former_or_moved(refresh_run(lake), TABLE)[1] is None
     assert waited.call_count == 1
     assert published(lake) == [0, 1]
 
@@ -202,7 +202,7 @@ def test_too_many_open_files_set_nothing_aside(
     lake.version("gold_x")
     no_more_files()
     try:
-        move_if_damaged(refresh_run(lake), TABLE)
+        former_or_moved(refresh_run(lake), TABLE)
     except MedallionError as error:
         told = str(error)
     finally:
@@ -222,7 +222,7 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_table_that_cannot_be_opened_now_stays_where_it_is(failure: Exception, lake: Lake) -> None:
     with patch.object(deltalake, "DeltaTable", side_effect=failure), pytest.raises(MedallionError, match="cannot be"):
-        move_if_damaged(refresh_run(lake), TABLE)
+        former_or_moved(refresh_run(lake), TABLE)
     assert lake.version("gold_x") == 3
     assert published(lake) == [0, 1]
 
@@ -240,7 +240,7 @@ def test_a_log_that_cannot_be_looked_at_proves_nothing(lake: Lake) -> None:
         patch.object(Path, "read_bytes", side_effect=PermissionError(13, "Permission denied")),
         pytest.raises(MedallionError, match="cannot be read"),
     ):
-        move_if_damaged(refresh_run(lake), TABLE)
+        former_or_moved(refresh_run(lake), TABLE)
     assert not lake.at(lake.ops("damaged")).exists()
 
 
@@ -254,7 +254,7 @@ def test_damage_in_a_bucket_is_proven_and_its_release_still_read() -> None:
         lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_x": 1})
     )
     files.write_text(lake.folder("gold_x", "_delta_log", f"{2:020}.json"), "{broken")
-    note = move_if_damaged(refresh_run(lake), TABLE)
+    _, note = former_or_moved(refresh_run(lake), TABLE)
     assert note is not None
     assert note.startswith("rebuilt, as commit 2 is damaged in the log of gold_x")
     assert published(lake) == [0, 1]
