@@ -185,7 +185,9 @@ class Analysis:
 
     plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of their inputs, which the
     JSON omits. columns: its output columns. is_deterministic: Catalyst's own flag, which is true even for clock
-    functions. is_same: whether Spark produces the same plan for it as for the query to compare it with.
+    functions. is_same: whether Spark produces the same plan for it as for the query to compare it with. optimized: the
+    JSON of its optimized plan, if it was asked for and Spark has one for any rows. reads: the id of the first column of
+    each read in that plan, and its input.
     """
 
     plan: str
@@ -193,12 +195,19 @@ class Analysis:
     columns: tuple[Column, ...]
     is_deterministic: bool
     is_same: bool = False
+    optimized: str = ""
+    reads: tuple[tuple[int, str], ...] = ()
 
 
 class Analyser(Protocol):
-    """Returns Spark's analysis of a query over ``inputs``. same_as: another query to compare it with."""
+    """Returns Spark's analysis of a query over ``inputs``.
 
-    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis: ...
+    same_as: another query to compare it with. optimize: whether the optimized plan is wanted.
+    """
+
+    def __call__(
+        self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "", optimize: bool = False
+    ) -> Analysis: ...
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ if it might be right.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -19,7 +19,10 @@ from medallion.model.column_types import is_joined_by
 from medallion.model.columns_read import columns_read
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
+from medallion.model.kept_text import inputs_of, state_text
 from medallion.model.methods import Additive, ByKey, Kept, Recent
+from medallion.model.needed_rows import needed_rows
+from medallion.model.needs import Needs
 from medallion.model.parsed_query import Schemas
 from medallion.model.plan import Analyser, Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
 from medallion.model.plan_json import read_plan
@@ -32,7 +35,7 @@ from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns
 
-VERSION = 7  # version of the proofs; what another version proved is proven again
+VERSION = 8  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
@@ -119,11 +122,13 @@ class Prover:
         node = self.nodes[name]
         return node.refresh_method if isinstance(node, Table) else ""
 
-    def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
+    def ask(
+        self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "", optimize: bool = False
+    ) -> Analysis:
         """Return Spark's analysis of a query; each query is analysed only once per process."""
-        key = (query, same_as, json.dumps(inputs, sort_keys=True))
+        key = (query, same_as, json.dumps(inputs, sort_keys=True), optimize)
         if key not in _ANALYSED:
-            _ANALYSED[key] = self.analyse(query, inputs, same_as=same_as)
+            _ANALYSED[key] = self.analyse(query, inputs, same_as=same_as, optimize=optimize)
         return _ANALYSED[key]
 
     def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
@@ -160,7 +165,27 @@ class Prover:
             inputs,
             restricted,
             reads=columns_read(self.plan_of(table)),
+            needs=self._needs(table, inputs),
         )
+
+    def _needs(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> dict[str, Needs]:
+        """Return what each query that is computed for some keys needs of its inputs."""
+        match table.method:
+            case ByKey():
+                queries = {"": table.query}
+            case Kept(parts):
+                queries = {part.name: state_text(part) for part in parts if part.by is not None}
+            case _:
+                return {}
+        needs = {}
+        for name, query in queries.items():
+            read = {given: inputs[given] for given in inputs_of(query)}
+            analysis = self.ask(query, read, optimize=True)
+            if analysis.optimized:
+                needs[name] = needed_rows(
+                    read_plan(replace(analysis, plan=analysis.optimized)).root, analysis.reads, read
+                )
+        return needs
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:
         known = table.is_incremental
@@ -199,7 +224,7 @@ def proven_before(table: Table) -> Proof | None:
 
 
 # Caches of this process: an analysis takes a tenth of a second, and starting Spark for it takes many seconds.
-_ANALYSED: dict[tuple[str, str, str], Analysis] = {}
+_ANALYSED: dict[tuple[str, str, str, bool], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from medallion.model.needs import Needs
 from medallion.model.plan import Column
 
 
@@ -19,6 +20,7 @@ class Proof:
         inputs: The columns of each input that the query can read, in order.
         reads: The names of the columns of each input that can affect its rows; if an input is missing, all of them can.
         restricted: For an upsert, the key column of each input that has the key.
+        needs: What is needed of the inputs, by kept relation; for an upsert, under an empty name.
         unproven: Why nothing could be proven, in one line; the table is then recomputed in full.
     """
 
@@ -31,6 +33,7 @@ class Proof:
     restricted: Mapping[str, str] = field(default_factory=dict)
     unproven: str = ""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: Mapping[str, Needs] = field(default_factory=dict)
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
         """Return the columns of an input that the query uses, in order; the first one if it only counts rows."""

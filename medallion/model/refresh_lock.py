@@ -17,6 +17,7 @@ from typing import Any
 from medallion.errors import MedallionError
 from medallion.model.definition import definition_keys
 from medallion.model.methods import Additive, ByKey, Full, Kept, KeptItem, KeptPart, Method, Recent, Via
+from medallion.model.needs import Link, Needs, Read
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import Registry
@@ -214,7 +215,14 @@ def _entry_of(record: Mapping[str, Any]) -> Entry:
 def _proof_of(record: Mapping[str, Any]) -> Proof:
     columns = {name: _columns(entries) for name, entries in record["inputs"].items()}
     reads = {name: tuple(map(str, names)) for name, names in record["reads"].items()}
-    return Proof(**{**record, "columns": _columns(record["columns"]), "inputs": columns, "reads": reads})
+    needs = {name: _needs_of(entry) for name, entry in record["needs"].items()}
+    known = {"columns": _columns(record["columns"]), "inputs": columns, "reads": reads, "needs": needs}
+    return Proof(**{**record, **known})
+
+
+def _needs_of(record: Mapping[str, Any]) -> Needs:
+    reads = (Read(**{**read, "links": tuple(Link(**link) for link in read["links"])}) for read in record["reads"])
+    return Needs(tuple(reads), tuple(record["required"]))
 
 
 def _columns(entries: Iterable[Iterable[Any]]) -> tuple[tuple[str, str, bool], ...]:

@@ -51,10 +51,12 @@ def _changed(tables: Registry, prover: Prover) -> frozenset[str]:
 
 
 def _analyser(session: "Callable[[], SparkSession]") -> Analyser:
-    def analyse(query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
+    def analyse(
+        query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "", optimize: bool = False
+    ) -> Analysis:
         from medallion.spark.plans import analyser
 
-        return analyser(session())(query, inputs, same_as=same_as)
+        return analyser(session())(query, inputs, same_as=same_as, optimize=optimize)
 
     return analyse
 

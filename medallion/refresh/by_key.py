@@ -5,10 +5,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
+from medallion.model.needs import Needs
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
-from medallion.refresh.keyed_inputs import KeyedInputs
+from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_rows, session_of
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace
@@ -41,8 +42,11 @@ def upsert(refresh: Refresh, by: ByKey, values: list[Any]) -> Written:
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(former.delta)
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
-    (frames,) = KeyedInputs(refresh, spark, by, refresh.proof.restricted, [refresh.inputs], values).frames()
-    rows = spark.sql(refresh.table.query, **frames)
+    proof = refresh.proof
+    needs = proof.needs.get("", Needs())
+    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, needs).frames()
+    frames: Frames = sides[0] if sides else frames_without_rows(spark, proof.inputs)
+    rows = session_of(frames).sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
         RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
     )
@@ -87,7 +91,9 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     """
     require_followable(refresh.changes, refresh.inputs)
     proof = refresh.proof
-    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, proof.reads, refresh.inputs, refresh.changes)
+    needs = proof.needs.get("", Needs())
+    inputs, changes = refresh.inputs, refresh.changes
+    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, proof.reads, inputs, changes, needs)
     values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:

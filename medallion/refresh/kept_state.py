@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.model.kept_text import counters_of, group_names, inputs_of, relation_text, state_text, view_text
 from medallion.model.methods import KeptPart
+from medallion.model.needs import Needs
 from medallion.model.refresh_method import SIDE
 from medallion.refresh.inputs import changes_since
-from medallion.refresh.keyed_inputs import Frames, KeyedInputs
+from medallion.refresh.keyed_inputs import Frames, KeyedInputs, session_of
 from medallion.refresh.plan import FullRecompute, Target, require_followable
 from medallion.refresh.state_log import MAX_GROUPS, StateLog
 from medallion.refresh.touched import Trace
@@ -115,12 +116,15 @@ class KeptState:
             names = [f"`{column}`" for column, _, _ in columns]
             before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
             return {name: before}, {name: after}
-        reads = target.proof.reads
-        values = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes).values()
+        reads, needs = target.proof.reads, target.proof.needs.get(self.name, Needs())
+        values = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs).values()
         if not values:
             return None
         former = {name: self._former(name, change, origin) for name, change in changes.items()}
-        older, newer = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values).frames()
+        inputs = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values, needs)
+        if (sides := inputs.frames()) is None:
+            return None
+        older, newer = sides
         return older, newer
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
@@ -144,7 +148,7 @@ class KeptState:
 
     def _difference(self, before: Frames, after: Frames) -> "pa.Table | None":
         """Return what the change adds to each counter, by group; None if it adds nothing."""
-        spark, groups = self.target.spark, self._groups
+        spark, groups = session_of(after), self._groups
         older, newer = (spark.sql(state_text(self.part), **frames) for frames in (before, after))
         sides = " UNION ALL ".join(
             f"SELECT {_column_list([*groups, *(f'{sign}{c} AS {c}' for c in self._counters)])} FROM {{{name}}}"

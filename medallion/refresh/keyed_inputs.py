@@ -1,22 +1,19 @@
-"""The input rows that rows with some values of the key follow from.
-
-An input that has the key is restricted to these values. Of any other input only those rows can matter that its path to
-the key connects with restricted rows: the proof of the key says that a change of such a row leads to no other value.
-"""
+"""The input rows that rows with some values of the key follow from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
+from medallion.model.needs import Needs
 from medallion.model.plan import Column
+from medallion.refresh.needed_inputs import NeededInputs
 from medallion.refresh.plan import Target
 from medallion.spark.collect import quoted
-from medallion.spark.delta_reads import read_table
+from medallion.spark.delta_reads import MAX_SINGLE_TASK_BYTES, no_rows, read_table
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import literal_list
 from medallion.storage.file_filter import files_with
-from medallion.storage.keyed_rows import Wanted
 from medallion.storage.lake import TableState
 
 if TYPE_CHECKING:
@@ -32,7 +29,8 @@ class KeyedInputs:
     """Inputs of a table, restricted to some values of the key.
 
     target: the table that is refreshed. by: the key, and the paths to it. keyed: by input that has the key, its column.
-    sides: the states of the inputs, such as before and after a change. values: of the key, sorted, null last.
+    sides: the states of the inputs, such as before and after a change. values: of the key, sorted, null last. needs:
+    what the query that reads the inputs needs of them.
     """
 
     target: Target
@@ -41,59 +39,43 @@ class KeyedInputs:
     keyed: Mapping[str, str]
     sides: Sequence[States]
     values: Sequence[Any]
+    needs: Needs
 
-    def frames(self) -> list[Frames]:
-        """Return, for each side, a frame for each input.
+    def frames(self) -> list[Frames] | None:
+        """Return, for each side, a frame for each input; None if no row follows from the inputs on any side.
 
         Inputs from which few rows are needed are read in this process, as Spark would read all of their rows.
         """
-        read: dict[str, list[pa.Table] | None] = {}
+        needed = NeededInputs(self.target, self.by, self.keyed, self.sides, tuple(self.values), self.needs)
+        read = needed.read()
+        if not needed.values:
+            return None
+        spark = self._session(read)
         known: dict[tuple[str, int], DataFrame] = {}
-        for name in self.sides[0]:
-            self._read(name, read)
         frames: list[Frames] = []
         for place, side in enumerate(self.sides):
             for name, state in side.items():
                 if (name, state.version) not in known:
                     rows = read[name]
                     known[name, state.version] = (
-                        self._by_spark(name, state) if rows is None else self._frame(name, rows[place])
+                        self._by_spark(name, state, needed.values)
+                        if rows is None
+                        else self._frame(spark, name, rows[place])
                     )
             frames.append({name: known[name, state.version] for name, state in side.items()})
         return frames
 
-    def _read(self, name: str, read: "dict[str, list[pa.Table] | None]") -> "list[pa.Table] | None":
-        """Return the rows of an input on each side; None if Spark has to read them."""
-        if name in read:
-            return read[name]
-        read[name] = None
-        if (wanted := self._wanted(name, read)) is not None:
-            states = [side[name] for side in self.sides]
-            own = {column for column, *_ in self.target.proof.columns_of(name)}
-            paths = {way.as_column for via in self.by.via.values() for way in via.ways if way.through == name}
-            columns = sorted(own | paths | self.target.run.columns_read(name))
-            folder = self.target.lake.folder(name)
-            read[name] = self.target.run.rows.read(folder, states, columns, wanted)
-        return read[name]
+    def _session(self, read: "Mapping[str, list[pa.Table] | None]") -> "SparkSession":
+        """Return the session for the frames: that for a single task if few rows of every input were read here."""
+        sizes = [
+            MAX_SINGLE_TASK_BYTES if sides is None else max(rows.nbytes for rows in sides) for sides in read.values()
+        ]
+        return self.target.run.sessions.single if sum(sizes) < MAX_SINGLE_TASK_BYTES else self.spark
 
-    def _wanted(self, name: str, read: "dict[str, list[pa.Table] | None]") -> Wanted | None:
-        """Return the values by which an input is restricted; None if all of its rows may matter."""
-        if name in self.keyed:
-            return ((self.keyed[name], tuple(self.values)),)
-        if name not in self.by.via:
-            return None
-        wanted = []
-        for way in self.by.via[name].ways:
-            if (rows := self._read(way.through, read)) is None:
-                return None
-            found = {value for side in rows for value in side[way.as_column].unique().to_pylist()}
-            wanted.append((way.column, tuple(sorted(found - {None}))))  # a null is equal to nothing
-        return tuple(wanted)
-
-    def _frame(self, name: str, rows: "pa.Table") -> "DataFrame":
+    def _frame(self, spark: "SparkSession", name: str, rows: "pa.Table") -> "DataFrame":
         """Return a frame of rows with all columns of the input; those that the query does not use are null."""
         used = [column for column, *_ in self.target.proof.columns_of(name)]
-        frame = self.target.run.passed.frame(self.spark, rows.select(used))
+        frame = self.target.run.passed.frame(spark, rows.select(used))
         every = self.target.proof.inputs[name]
         if len(used) == len(every):
             return frame
@@ -101,11 +83,28 @@ class KeyedInputs:
         values = (quoted(c) if c in used else f"CAST(NULL AS {kind}) AS {quoted(c)}" for c, kind, _ in every)
         return frame.selectExpr(*values)
 
-    def _by_spark(self, name: str, state: TableState) -> "DataFrame":
+    def _by_spark(self, name: str, state: TableState, values: Sequence[Any]) -> "DataFrame":
         path, columns = self.target.lake.path(name), self.target.proof.inputs[name]
         if name not in self.keyed:
             return read_table(self.spark, path, state, columns=columns)
-        return _rows_with(self.spark, path, state, (self.keyed[name], self.values), columns)
+        return _rows_with(self.spark, path, state, (self.keyed[name], values), columns)
+
+
+def session_of(frames: Frames) -> "SparkSession":
+    """Return the session that the frames belong to."""
+    session: SparkSession = next(iter(frames.values())).sparkSession
+    return session
+
+
+def frames_without_rows(spark: "SparkSession", inputs: Mapping[str, tuple[Column, ...]]) -> Frames:
+    """Return a frame without rows for each input."""
+    from pyspark.sql.types import StructType
+
+    schemas = {
+        name: StructType.fromDDL(", ".join(f"{quoted(column)} {kind}" for column, kind, _ in columns))
+        for name, columns in inputs.items()
+    }
+    return {name: no_rows(spark, schema) for name, schema in schemas.items()}
 
 
 def _rows_with(

@@ -1,11 +1,12 @@
 """Find the key values that a change of the inputs touches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
+from medallion.model.needs import Needs
 from medallion.refresh.plan import FullRecompute
 from medallion.spark.delta_reads import read_table
 from medallion.storage import delta_writes
@@ -28,7 +29,8 @@ class Trace:
     """Trace changes of inputs to the key values that they touch.
 
     by: the key, and the paths from inputs to it. restricted: by input that has the key, its column. reads: the columns
-    of inputs that the query uses. inputs: their current states. changes: what is new in each of them.
+    of inputs that the query uses. inputs: their current states. changes: what is new in each of them. needs: what the
+    query needs of the inputs.
     """
 
     spark: "SparkSession"
@@ -38,6 +40,7 @@ class Trace:
     reads: Mapping[str, tuple[str, ...]]
     inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
+    needs: Needs = field(default_factory=Needs)
 
     @cached_property
     def rows(self) -> int:
@@ -85,7 +88,8 @@ class Trace:
         return touched
 
     def _changed(self, name: str, column: str, change: Changes, most: int) -> "pa.Array":
-        values = changed_values(self.lake.folder(name), column, change, most, self.reads.get(name, ()))
+        compared, condition = self.reads.get(name, ()), self.needs.condition_of(name)
+        values = changed_values(self.lake.folder(name), column, change, most, compared, condition)
         if len(values) > most:
             raise FullRecompute(f"more than {most:,} values of {column} changed")
         return values

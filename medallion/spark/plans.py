@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,34 @@ class SparkAnalyser:
         self._spark = spark
         self._frames = cache(self._frame)
 
-    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
+    def __call__(
+        self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "", optimize: bool = False
+    ) -> Analysis:
         """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, if Spark refuses it."""
         rows = self._rows(query, inputs)
         plan: Any = rows._jdf.queryExecution().analyzed()
         columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
         is_same = bool(same_as) and _are_same(rows, self._rows(same_as, inputs))
-        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()), is_same)
+        optimized, reads = self._optimized(rows, inputs) if optimize else ("", ())
+        deterministic = bool(plan.deterministic())
+        types = dict(_aggregate_types(plan))
+        return Analysis(str(plan.toJSON()), types, columns, deterministic, is_same, optimized, reads)
+
+    def _optimized(
+        self, rows: "DataFrame", inputs: Mapping[str, tuple[Column, ...]]
+    ) -> tuple[str, tuple[tuple[int, str], ...]]:
+        """Return the optimized plan of a query, and the input of each read; nothing if it is not one for any rows."""
+        from py4j.protocol import Py4JJavaError
+
+        with _as_written(rows.sparkSession):
+            try:
+                plan: Any = rows._jdf.queryExecution().optimizedPlan()
+            except Py4JJavaError:  # such as a division of constants by zero, which the refresh will report
+                return "", ()
+        if _is_of_empty_frames(plan):
+            return "", ()
+        names = {_rdd_of(self._frames(name, columns)): name for name, columns in inputs.items()}
+        return str(plan.toJSON()), tuple((column, names[rdd]) for column, rdd in _reads(plan))
 
     def _rows(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> "DataFrame":
         from pyspark.errors import PySparkException
@@ -67,25 +89,35 @@ def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
     they are. Otherwise equal queries could get different plans because of estimated cost, and different ones could look
     alike.
     """
-    conf = left.sparkSession.conf
-    former = {name: conf.get(name, None) for name in _WHERE_PLANS_ARE_COMPARED}
-    for name, value in _WHERE_PLANS_ARE_COMPARED.items():
-        conf.set(name, value)
-    try:
+    with _as_written(left.sparkSession):
         return _have_one_plan(left, right)
+
+
+@contextmanager
+def _as_written(spark: "SparkSession") -> Iterator[None]:
+    """Let the optimizer change nothing because of estimated cost."""
+    former = {name: spark.conf.get(name, None) for name in _WHERE_PLANS_ARE_COMPARED}
+    for name, value in _WHERE_PLANS_ARE_COMPARED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
     finally:
         for name, before in former.items():
-            conf.unset(name) if before is None else conf.set(name, before)
+            spark.conf.unset(name) if before is None else spark.conf.set(name, before)
 
 
 def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
     plans: list[Any] = [rows._jdf.queryExecution().optimizedPlan() for rows in (left, right)]
-    leaves = [leaf.nodeName() for plan in plans for leaf in _items(plan.collectLeaves())]
-    if "LocalRelation" in leaves:  # the optimizer made use of the frames being empty
+    if any(map(_is_of_empty_frames, plans)):
         return False
     if left.schema.simpleString() != right.schema.simpleString():
         return False
     return _are_one_to_spark(*plans) or give_same_rows(*map(_optimized, plans))
+
+
+def _is_of_empty_frames(plan: Any) -> bool:
+    """Return whether the optimizer made use of the frames being empty."""
+    return any(node.nodeName() == "LocalRelation" for node in _nodes(plan))
 
 
 def _are_one_to_spark(left: Any, right: Any) -> bool:
@@ -93,9 +125,21 @@ def _are_one_to_spark(left: Any, right: Any) -> bool:
 
 
 def _optimized(plan: Any) -> Optimized:
-    leaves = [node for node in _nodes(plan) if node.nodeName() == "LogicalRDD"]
-    tables = {int(leaf.output().head().exprId().id()): str(leaf.rdd().id()) for leaf in leaves}
-    return Optimized(read_plan(Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), (), True)), tables)
+    return Optimized(
+        read_plan(Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), (), True)), dict(_reads(plan))
+    )
+
+
+def _reads(plan: Any) -> list[tuple[int, str]]:
+    """Return, for each leaf of a plan, the id of its first column, and the RDD that it reads."""
+    leaves = (node for node in _nodes(plan) if node.nodeName() == "LogicalRDD")
+    return [(int(leaf.output().head().exprId().id()), str(leaf.rdd().id())) for leaf in leaves]
+
+
+def _rdd_of(frame: "DataFrame") -> str:
+    analysed: Any = frame._jdf.queryExecution().analyzed()
+    ((_, rdd),) = _reads(analysed)
+    return rdd
 
 
 def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -130,7 +174,13 @@ def _items(sequence: Any) -> list[Any]:
 
 
 def analyse_here(
-    settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
+    settings: "Settings",
+    query: str,
+    inputs: Mapping[str, tuple[Column, ...]],
+    /,
+    *,
+    same_as: str = "",
+    optimize: bool = False,
 ) -> Analysis:
     """Analyse ``query`` in the active classic session of this process, or in one started with ``settings``.
 
@@ -145,7 +195,7 @@ def analyse_here(
         if settings.spark_connect:
             raise NoPlans(NO_PLANS)
         session = spark_session(settings.replace(spark_master="local[2]"), "medallion plan")
-    return analyser(session)(query, inputs, same_as=same_as)
+    return analyser(session)(query, inputs, same_as=same_as, optimize=optimize)
 
 
 def analyser(spark: "SparkSession") -> SparkAnalyser:

@@ -23,7 +23,7 @@ class Sessions:
 
     def __init__(self, full: "SparkSession") -> None:
         self.full = full
-        self._small: dict[bool, SparkSession] = {}
+        self._small: dict[str, SparkSession] = {}
         self._of_tables: dict[str, SparkSession] = {}
         self._table_settings: dict[str, Mapping[str, str]] = {}
         self._starting = Lock()
@@ -31,12 +31,17 @@ class Sessions:
     @property
     def small(self) -> "SparkSession":
         """The session for small jobs, for which adaptive query execution costs more than it saves."""
-        return self._small_job_session(filewise=False)
+        return self._small_job_session("small", {})
+
+    @property
+    def single(self) -> "SparkSession":
+        """Like ``small`` for rows that one task reads: joins and groups need no exchange."""
+        return self._small_job_session("single", {"spark.sql.shuffle.partitions": "1"})
 
     @property
     def filewise(self) -> "SparkSession":
         """Like ``small`` with one task per file, so that replacing rows rewrites each file separately, merging none."""
-        return self._small_job_session(filewise=True)
+        return self._small_job_session("filewise", {"spark.sql.files.openCostInBytes": str(128 << 20)})
 
     def for_table(self, table: str, settings: Mapping[str, str]) -> "SparkSession":
         """Return the session of ``table``, with ``settings`` instead of those of its last job.
@@ -67,12 +72,12 @@ class Sessions:
             jvm: Any = self.full._jvm
             jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
-    def _small_job_session(self, *, filewise: bool) -> "SparkSession":
+    def _small_job_session(self, purpose: str, settings: Mapping[str, str]) -> "SparkSession":
         with self._starting:
-            if filewise not in self._small:
-                self._small[filewise] = new_session(self.full)
-                _suit_small_jobs(self._small[filewise], filewise=filewise)
-            return self._small[filewise]
+            if purpose not in self._small:
+                self._small[purpose] = new_session(self.full)
+                _suit_small_jobs(self._small[purpose], settings)
+            return self._small[purpose]
 
 
 def _release(session: "SparkSession") -> None:
@@ -87,7 +92,7 @@ def _release(session: "SparkSession") -> None:
     session.client.close()
 
 
-def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
+def _suit_small_jobs(session: "SparkSession", settings: Mapping[str, str]) -> None:
     session.conf.set("spark.sql.adaptive.enabled", "false")
     # Keep key values out of the generated code; otherwise the query would be compiled again every hour.
     session.conf.set("spark.sql.optimizer.inSetConversionThreshold", "0")
@@ -96,5 +101,5 @@ def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(min(partitions, MAX_TASKS)))
     # Rows that this process passes to Spark become an RDD: Spark's optimizer would compare rows in a plan one by one.
     session.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
-    if filewise:
-        session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
+    for name, value in settings.items():
+        session.conf.set(name, value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.delta_writes import with_plain_texts
 from medallion.storage.files import Place, in_arrow
+from medallion.storage.keyed_rows import Clause, rows_that_hold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,20 +16,28 @@ _SIDE = "_side"  # 1 for an inserted row, -1 for a deleted one
 
 
 def changed_values(
-    folder: Place, column: str, changes: Changes, max_values: int, compared: Sequence[str] = ()
+    folder: Place,
+    column: str,
+    changes: Changes,
+    max_values: int,
+    compared: Sequence[str] = (),
+    condition: str = "",
 ) -> "pa.Array":
     """Return the distinct values of ``column`` in the rows that ``changes`` of a table deleted and inserted.
 
     Reading stops after the batch that exceeds ``max_values``, so memory does not grow with the change.
 
     compared: the columns that matter, if known: a row that was deleted and inserted with the same values in them counts
-    as unchanged. A change that is too large to compare has all of its rows.
+    as unchanged. A change that is too large to compare has all of its rows. condition: in the SQL of DuckDB, over these
+    columns; rows for which it does not hold do not matter.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if compared and (differing := _differing_rows(folder, changes, [*dict.fromkeys([column, *compared])])) is not None:
-        return pc.unique(differing[column]) if differing.num_rows else pa.nulls(0)
+    if compared:
+        columns = [*dict.fromkeys([column, *compared])]
+        if (differing := _differing_rows(folder, changes, columns, condition)) is not None:
+            return pc.unique(differing[column]) if differing.num_rows else pa.nulls(0)
     values = pa.nulls(0)
     for rows in _changed_rows(folder, changes, [column]):
         more = rows[column].combine_chunks()
@@ -38,16 +47,18 @@ def changed_values(
     return values
 
 
-def _differing_rows(folder: Place, changes: Changes, columns: Sequence[str]) -> "pa.Table | None":
-    """Return the changed rows that are not both deleted and inserted; None if they cannot be compared."""
+def _differing_rows(folder: Place, changes: Changes, columns: Sequence[str], condition: str) -> "pa.Table | None":
+    """Return the changed rows that matter and are not both deleted and inserted; None if they cannot be compared."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     parts: list[pa.Table] = []
     for rows in _changed_rows(folder, changes, columns):
-        parts.append(rows)
-        if rows.num_columns <= len(columns) or sum(part.nbytes for part in parts) > MAX_COMPARED_BYTES:
-            return None  # a file from before one of the columns was added, or too large a change
+        if rows.num_columns <= len(columns):
+            return None  # a file from before one of the columns was added
+        parts.append(rows_that_hold(rows, [Clause((), condition)]))
+        if sum(part.nbytes for part in parts) > MAX_COMPARED_BYTES:
+            return None
     if not parts:
         return pa.table({})
     try:

@@ -16,13 +16,24 @@ from medallion.storage.table_features import unreadable_here
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
 MAX_ROWS, MAX_BYTES = 1_000_000, 128 << 20  # most rows, and bytes of them in memory, that one read returns
 MAX_READ_BYTES = 4 << 30  # most bytes of the files that are read: of more, Spark reads them in parallel
 MAX_KEPT_BYTES = 256 << 20  # most bytes of rows that are kept for further tables
 
 Values = tuple[Any, ...]
-Wanted = tuple[tuple[str, Values], ...]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What holds for a row: a value in each of some columns, and a condition.
+
+    wanted: columns, each with its values, sorted, null last. condition: in the SQL of DuckDB; empty if there is none.
+    """
+
+    wanted: tuple[tuple[str, Values], ...]
+    condition: str = ""
 
 
 @dataclass
@@ -40,27 +51,27 @@ class KeyedRows:
         self._bytes, self._lock = 0, Lock()
 
     def read(
-        self, folder: Place, states: Sequence[TableState], columns: Sequence[str], wanted: Wanted
+        self, folder: Place, states: Sequence[TableState], columns: Sequence[str], clauses: tuple[Clause, ...]
     ) -> "list[pa.Table] | None":
-        """Return the rows of each version of a table that have one of the wanted values in any of the columns.
+        """Return the rows of each version of a table for which at least one of the clauses holds.
 
         Args:
             folder: The folder of the table.
             states: The table at each version.
-            columns: The columns to return.
-            wanted: Columns, each with its values, sorted, null last.
+            columns: The columns to return, with those of the conditions.
+            clauses: At least one.
 
         Returns:
             A table of rows per version; None if these are too many, or if only Spark can read them.
         """
         versions = tuple((table_id(state.delta), state.version) for state in states)
-        key = (str(folder), versions, tuple(columns), wanted)
+        key = (str(folder), versions, tuple(columns), clauses)
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
         with entry.lock:
             if entry.is_read:
                 return entry.rows
-            rows = rows_with_values(folder, states, columns, wanted)
+            rows = rows_with_values(folder, states, columns, clauses)
             size = sum(table.nbytes for table in rows or ())
             with self._lock:
                 if self._bytes + size <= MAX_KEPT_BYTES:
@@ -70,37 +81,29 @@ class KeyedRows:
 
 
 def rows_with_values(
-    folder: Place, states: Sequence[TableState], columns: Sequence[str], wanted: Wanted
+    folder: Place, states: Sequence[TableState], columns: Sequence[str], clauses: tuple[Clause, ...]
 ) -> "list[pa.Table] | None":
     """Return the same as ``KeyedRows.read``, from the files."""
     import pyarrow as pa
 
     schemas = [pa.schema(state.delta.schema().to_arrow()) for state in states]
-    names = [*dict.fromkeys([*columns, *(column for column, _ in wanted)])]
+    names = [*dict.fromkeys([*columns, *(column for clause in clauses for column, _ in clause.wanted)])]
     if any(unreadable_here(state.delta) or not can_number(state.delta) for state in states):
         return None
     if any(not {*names} <= {*schema.names} for schema in schemas):
         return None
     if not all(_is_plain(schemas[-1].field(name).type) for name in names):
         return None
-    selected = [_selected(state, wanted) for state in states]
+    selected = [_selected(state, clauses) for state in states]
     sizes = {path: size for files in selected for path, size in files}
     if sum(sizes.values()) > MAX_READ_BYTES:
         return None
     schema = pa.schema([schemas[-1].field(name) for name in names])
     snapshot = Snapshot(folder, schema, [*sizes], {})
     with numbered_rows(snapshot) as (connection, path_of):
-        conditions = []
-        for number, (column, values) in enumerate(wanted):
-            known = [value for value in values if value is not None]
-            connection.register(f"wanted_{number}", pa.table({"value": pa.array(known, schema.field(column).type)}))
-            name = quoted(column)
-            if len(known) < len(values):
-                conditions.append(f"{name} IS NULL")
-            conditions.append(f"{name} IN (SELECT value FROM wanted_{number})")
         read_list = ", ".join([*map(quoted, columns), FILE, POSITION])
         most = MAX_ROWS * len(states)
-        query = f"SELECT {read_list} FROM live WHERE {' OR '.join(conditions)} LIMIT {most + 1}"
+        query = f"SELECT {read_list} FROM live WHERE {_where(connection, clauses, schema)} LIMIT {most + 1}"
         rows: pa.Table = connection.execute(query).to_arrow_table()
     if rows.num_rows > most or rows.nbytes > MAX_BYTES * len(states):
         return None
@@ -113,6 +116,42 @@ def rows_with_values(
     ]
 
 
+def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
+    """Return the rows for which at least one of the clauses holds."""
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(clauses) == 1:
+        for column, values in clauses[0].wanted:
+            rows = rows.filter(pc.is_in(rows[column], pa.array(values, rows.schema.field(column).type)))
+        clauses = [Clause((), clauses[0].condition)]
+    if any(clause == Clause(()) for clause in clauses) or not rows.num_rows:
+        return rows
+    with duckdb.connect() as connection:
+        connection.register("live", rows)
+        query = f"SELECT * FROM live WHERE {_where(connection, clauses, rows.schema)}"
+        return connection.execute(query).to_arrow_table().cast(rows.schema)
+
+
+def _where(connection: "DuckDBPyConnection", clauses: Sequence[Clause], schema: "pa.Schema") -> str:
+    """Return the condition that at least one of the clauses holds; the values become views of ``connection``."""
+    import pyarrow as pa
+
+    everywhere = [column for column in clauses[0].wanted if all(column in clause.wanted for clause in clauses)]
+    texts: dict[tuple[str, Values], str] = {}
+    for column, values in dict.fromkeys(item for clause in clauses for item in clause.wanted):
+        view, known = f"wanted_{len(texts)}", [value for value in values if value is not None]
+        connection.register(view, pa.table({"value": pa.array(known, schema.field(column).type)}))
+        is_one = f"{quoted(column)} IN (SELECT value FROM {view})"
+        texts[column, values] = is_one if len(known) == len(values) else f"({quoted(column)} IS NULL OR {is_one})"
+    parts = []
+    for clause in clauses:
+        own = [texts[item] for item in clause.wanted if item not in everywhere]
+        parts.append(" AND ".join([*own, *([f"({clause.condition})"] if clause.condition else [])]) or "TRUE")
+    return " AND ".join([*(texts[item] for item in everywhere), f"({' OR '.join(dict.fromkeys(parts))})"])
+
+
 def _is_plain(kind: "pa.DataType") -> bool:
     """Whether Spark gives values of this type from Arrow the type that they have in the table."""
     import pyarrow.types as of
@@ -121,11 +160,16 @@ def _is_plain(kind: "pa.DataType") -> bool:
     return any(test(kind) for test in tests) or (of.is_timestamp(kind) and kind.tz is not None)
 
 
-def _selected(state: TableState, wanted: Wanted) -> list[tuple[str, int]]:
-    """Return path and size of each file that may have one of the wanted values."""
+def _selected(state: TableState, clauses: Sequence[Clause]) -> list[tuple[str, int]]:
+    """Return path and size of each file that may have a row for which one of the clauses holds."""
     files = zip(state.actions["path"], state.actions["size_bytes"], strict=True)
-    selections = zip(*(files_with(column, values).selects(state) for column, values in wanted), strict=True)
-    return [*compress(files, map(any, selections))]
+    wanted = dict.fromkeys(item for clause in clauses for item in clause.wanted)
+    selections = {item: [*files_with(*item).selects(state)] for item in wanted}
+    may_hold = (
+        any(all(selections[item][place] for item in clause.wanted) for clause in clauses)
+        for place in range(state.files)
+    )
+    return [*compress(files, may_hold)]
 
 
 def _places(rows: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, tuple[np.ndarray[Any, Any], ...]]":

@@ -352,7 +352,9 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
             ways[name].add(way_of(written))
         assert differing(shop, extras=True) == [], f"hour {hour}"
     for table in tables(extras, extras=True):
-        if isinstance(table.method, ByKey):
+        if table.name == "quarantine_silver_orders":
+            assert ways[table.name] == {RefreshMethod.UNCHANGED}, "every order that changed has a payment method"
+        elif isinstance(table.method, ByKey):
             assert RefreshMethod.UPSERT in ways[table.name], f"{table.name} was never refreshed that way"
 
 

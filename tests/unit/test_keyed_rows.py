@@ -14,7 +14,7 @@ from medallion.storage import keyed_rows
 from medallion.storage.change_feed import changes
 from medallion.storage.changed_values import changed_values
 from medallion.storage.delta_writes import properties, replace_keys
-from medallion.storage.keyed_rows import KeyedRows, rows_with_values
+from medallion.storage.keyed_rows import Clause, KeyedRows, rows_that_hold, rows_with_values
 from medallion.storage.lake import state_of
 from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout
@@ -64,7 +64,7 @@ def test_the_rows_of_two_versions_are_those_that_each_has(tmp_path: Path, seed: 
             tmp_path,
             [state_of(before), state_of(after)],
             SCHEMA.names,
-            tuple((column, tuple(values)) for column, values in wanted.items()),
+            tuple(Clause(((column, tuple(values)),)) for column, values in wanted.items()),
         )
         assert read is not None
         for rows, delta in zip(read, (before, after), strict=True):
@@ -74,6 +74,46 @@ def test_the_rows_of_two_versions_are_those_that_each_has(tmp_path: Path, seed: 
             )
 
 
+CLAUSES = {
+    "two values": (Clause((("k", (1, 2, 3)), ("part", ("a", None)))),),
+    "a condition": (Clause((("k", tuple(range(200))),), "\"n\" > 3 AND \"part\" = 'it''s'"),),
+    "of several, one": (Clause((("k", (1, 2)),), '"n" > 3'), Clause((("part", (None,)),), '"n" < 2')),
+    "with values in common": (
+        Clause((("k", (1, 2, 4, 9)), ("part", ("a",)))),
+        Clause((("k", (1, 2, 4, 9)),), '"n" = 4'),
+    ),
+    "every row": (Clause(()), Clause((("k", (1,)),))),
+    "no value": (Clause((("k", ()),)),),
+}
+
+
+def holds(row: Row, clauses: tuple[Clause, ...]) -> bool:
+    key, part, n = row
+    conditions = {
+        "": True,
+        "\"n\" > 3 AND \"part\" = 'it''s'": n > 3 and part == "it's",
+        '"n" > 3': n > 3,
+        '"n" < 2': n < 2,
+        '"n" = 4': n == 4,
+    }
+    own = {"k": key, "part": part}
+    return any(
+        conditions[clause.condition] and all(own[c] in values for c, values in clause.wanted) for clause in clauses
+    )
+
+
+@pytest.mark.parametrize("clauses", CLAUSES.values(), ids=CLAUSES.keys())
+def test_a_row_is_read_if_a_clause_holds_for_it(tmp_path: Path, clauses: tuple[Clause, ...]) -> None:
+    texts = ["a", "b", "it's", None]
+    rows: list[Row] = [(key, texts[key % 4], key % 7) for key in range(300)]
+    state = state_of(make(tmp_path, rows))
+    read = rows_with_values(tmp_path, [state], SCHEMA.names, clauses)
+    assert read is not None
+    chosen = sorted(row for row in rows if holds(row, clauses))
+    for found in (read[0], rows_that_hold(table(rows), clauses)):
+        assert sorted(tuple(row.values()) for row in found.to_pylist()) == chosen
+
+
 def test_rows_are_read_from_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(make(tmp_path, [(key, "a", 0) for key in range(30)]))
     reads: list[Any] = []
@@ -81,24 +121,24 @@ def test_rows_are_read_from_the_files_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(keyed_rows, "rows_with_values", lambda *of: reads.append(of) or real(*of))
     kept = KeyedRows()
     for _ in range(2):
-        rows = kept.read(tmp_path, [state], ["k"], (("k", (1, 2)),))
+        rows = kept.read(tmp_path, [state], ["k"], (Clause((("k", (1, 2)),)),))
         assert rows is not None
         assert sorted(rows[0]["k"].to_pylist()) == [1, 2]
     assert len(reads) == 1
     monkeypatch.setattr(keyed_rows, "MAX_KEPT_BYTES", 0)
     for _ in range(2):
-        kept.read(tmp_path, [state], ["k"], (("k", (3,)),))
+        kept.read(tmp_path, [state], ["k"], (Clause((("k", (3,)),)),))
     assert len(reads) == 3
 
 
 def test_what_spark_has_to_read_is_not_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"k": [1], "many": pa.array([[1]]), "at": pa.array([datetime(2025, 1, 1)], pa.timestamp("us"))})
     write_deltalake(str(tmp_path / "types"), rows.append_column("utc", pa.array([datetime(2025, 1, 1, tzinfo=UTC)])))
-    typed, wanted = state_of(DeltaTable(str(tmp_path / "types"))), (("k", (1,)),)
+    typed, wanted = state_of(DeltaTable(str(tmp_path / "types"))), (Clause((("k", (1,)),)),)
     for column, is_read in {"utc": True, "many": False, "at": False, "absent": False}.items():
         assert (rows_with_values(tmp_path / "types", [typed], [column], wanted) is not None) == is_read
     state = state_of(make(tmp_path / "t", [(key, "a", 0) for key in range(30)]))
-    everything = (("k", tuple(range(30))),)
+    everything = (Clause((("k", tuple(range(30))),)),)
     for limit in ("MAX_ROWS", "MAX_BYTES", "MAX_READ_BYTES"):
         with monkeypatch.context() as smaller:
             smaller.setattr(keyed_rows, limit, 20)
@@ -116,6 +156,8 @@ def test_a_row_that_keeps_the_columns_that_matter_has_not_changed(tmp_path: Path
     for compared, keys in {("part",): [2, 40], ("n",): [1, 40], ("part", "n"): [1, 2, 40], (): [1, 2, 3, 40]}.items():
         assert sorted(changed_values(tmp_path, "k", change, 100, compared).to_pylist()) == keys
     assert sorted(changed_values(tmp_path, "part", change, 100, ["part"]).to_pylist(), key=str) == [None, "a", "b"]
+    for condition, keys in {"\"part\" = 'b'": [2], '"part" IS NULL': [40], "\"part\" IN ('a', 'x')": [2]}.items():
+        assert sorted(changed_values(tmp_path, "k", change, 100, ["part"], condition).to_pylist()) == keys
 
 
 def test_a_change_that_is_too_large_to_compare_or_from_before_a_column_has_all_of_its_rows(

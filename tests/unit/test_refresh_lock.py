@@ -41,7 +41,9 @@ class Asked(Exception):
     """Spark was asked."""
 
 
-def ask(query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
+def ask(
+    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "", optimize: bool = False
+) -> Analysis:
     raise Asked(query)
 
 
