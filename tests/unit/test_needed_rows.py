@@ -78,7 +78,7 @@ NEEDS = {
         ("", ""),
     ],
     "SELECT a.k FROM {a} AS a INNER JOIN (SELECT w, x, SUM(k) OVER (PARTITION BY w) AS s FROM {b}) AS t"
-    " ON t.w = a.x AND t.x = a.k AND t.s > 1": [('("x" IS NOT NULL)', "x 1.w"), ("", "w 0.x")],
+    " ON t.w = a.x AND t.x = a.k AND t.s > 1": [('("x" IS NOT NULL)', "x 1.w"), ('("w" IS NOT NULL)', "w 0.x")],
     "SELECT k FROM {b} ORDER BY x LIMIT 3": [("", "")],
     "SELECT a.k FROM {a} AS a INNER JOIN {b} AS b ON a.k = b.k INNER JOIN {b} AS c ON c.w = b.x WHERE c.k = 5": [
         ("", "k 1.k"),
