@@ -55,7 +55,7 @@ def _of_table(tables: "Registry", name: str) -> "Explanation":
         return _derived(tables, name)
     from medallion.derive.explain import Explanation
 
-    return Explanation(table, entry.reason, entry.refused, tables.tables, _costs(name))
+    return Explanation(table, entry.reason, entry.refused, tables.tables, _costs(name), needs=entry.proof.needs)
 
 
 def _with_personal(tables: "Registry", explanation: "Explanation") -> "Explanation":
@@ -92,13 +92,16 @@ def _of_file(tables: "Registry", file: Path) -> "Explanation":
 def _derived(tables: "Registry", name: str) -> "Explanation":
     from medallion.derive.derivation import derive
     from medallion.derive.explain import Explanation
+    from medallion.model.proof import prove
     from medallion.spark.plans import analyse_here
 
-    derivations = derive(tables.tables, partial(analyse_here, settings().replace(spark_connect=None)))
+    analyse = partial(analyse_here, settings().replace(spark_connect=None))
+    derivations = derive(tables.tables, analyse)
     if error := derivations.errors.get(name):
         raise error
-    derivation, table = derivations.by_table[name], derivations.nodes[name]
-    return Explanation(_as_table(table), derivation.reason, derivation.refused, derivations.nodes, _costs(name))
+    derivation, table = derivations.by_table[name], _as_table(derivations.nodes[name])
+    needs = prove([table], derivations.nodes, analyse)[name].needs
+    return Explanation(table, derivation.reason, derivation.refused, derivations.nodes, _costs(name), needs=needs)
 
 
 def _as_table(node: object) -> "Table":

@@ -9,6 +9,7 @@ from medallion.counts import counted
 from medallion.model.additive_split import Split, split_of
 from medallion.model.kept_text import inputs_of, relation_text
 from medallion.model.methods import Additive, ByKey, Kept, KeptPart, Method, Recent, Via
+from medallion.model.needs import Needs
 from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
 from medallion.model.table import Table
@@ -22,7 +23,7 @@ class Explanation:
 
     table: the declaration, with its method. reason: why this method. refused: by other method, why it was refused.
     nodes: every table by name. costs: recent seconds by strategy; empty if unknown. personal: by personal column, the
-    columns of feeds that it copies.
+    columns of feeds that it copies. needs: what is needed of the inputs, as in the proof.
     """
 
     table: Table
@@ -31,6 +32,7 @@ class Explanation:
     nodes: Mapping[str, Node]
     costs: Mapping[str, float]
     personal: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needs: Mapping[str, Needs] = field(default_factory=dict)
 
     @property
     def method(self) -> Method:
@@ -43,6 +45,7 @@ class Explanation:
 
         keys: the columns by which rows, groups or the newest rows are found. paths: by input, each path of columns that
         leads from a change to the keys. parts: the SQL by part whose state is kept, and that of the rest under "".
+        needed: by input, what holds for every row that can matter, in SQL.
         """
         return {
             "table": self.table.name,
@@ -52,6 +55,7 @@ class Explanation:
             "keys": self.keys(),
             "paths": self.paths(),
             "parts": self.parts(),
+            "needed": self.needed(),
             "refused": dict(self.refused),
             "personal": {column: [*origins] for column, origins in self.personal.items()},
             "cost": {"seconds": dict(self.costs), "notes": [*self._dear_steps()]},
@@ -94,6 +98,14 @@ class Explanation:
         split = self._split()
         return {**{name: _on_one_line(part.query) for name, part in split.parts.items()}, "": _on_one_line(split.rest)}
 
+    def needed(self) -> dict[str, str]:
+        """Return, by input, the condition that a row of it must meet for a change of it to be followed."""
+        found: dict[str, dict[str, None]] = {}
+        for needs in self.needs.values():
+            for name in dict.fromkeys(read.input for read in needs.reads):
+                found.setdefault(name, {})[needs.condition_of(name)] = None
+        return {name: " OR ".join(conditions) for name, conditions in found.items() if "" not in conditions}
+
     def lines(self) -> Iterator[str]:
         """Yield the lines that ``medallion explain`` prints."""
         yield f"{self.table.name}: {self.table.refresh_method} (refresh={self.table.refresh!r})"
@@ -101,6 +113,8 @@ class Explanation:
         for title, entries in (("a change of", self._touched()), ("costly:", self._dear_steps())):
             for line in entries:
                 yield f"  {title} {line}"
+        for name, condition in self.needed().items():
+            yield f"  of {name}, only these rows matter: {condition}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
         for method, why in self.refused.items():

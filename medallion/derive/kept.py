@@ -129,7 +129,7 @@ def _ways(
     ways = [
         (rank, by)
         for equal, (rank, (_, column)) in classes.items()
-        for by in islice(upserts_by(column, sorted(equal), followed, inputs), MAX_PATHS)
+        for by in islice(upserts_by(column, sorted(equal), followed, inputs, identifiers), MAX_PATHS)
     ]
     yield from (by for _, by in sorted(ways, key=lambda way: (_rows_per_value(way[1], nodes), way[0])))
 

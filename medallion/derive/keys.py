@@ -84,7 +84,7 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
                 reasons.append(f"by {name}: {_FEW_VALUES}")
             continue
         reason = ""
-        for method in islice(upserts_by(name, equal, sources, table.inputs), MAX_PATHS):
+        for method in islice(upserts_by(name, equal, sources, table.inputs, identifiers), MAX_PATHS):
             try:
                 prove_by_key(method, plan, inputs)
             except Unprovable as refusal:
@@ -110,7 +110,9 @@ def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, ident
     return None if table.refresh == "auto" else _ANY_COLUMN
 
 
-def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:
+def upserts_by(
+    key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str], identifiers: Identifiers
+) -> Iterator[ByKey]:
     """Yield upserts by ``key``, with each path from the inputs without it.
 
     First every column that is equal to the key counts as the key, then only those that have its name.
@@ -121,13 +123,16 @@ def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Seque
     same_name = {name: column for name, column in everywhere.items() if column.lower() == key.lower()}
     for columns in (everywhere, same_name) if same_name and same_name != everywhere else (everywhere,):
         in_order = {name: columns[name] for name in inputs if name in columns}
-        for via in _paths(in_order, sources, inputs):
+        for via in _paths(in_order, sources, inputs, identifiers):
             yield ByKey(key, via, in_order)
 
 
-def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) -> Iterator[dict[str, Via]]:
+def _paths(
+    keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str], identifiers: Identifiers
+) -> Iterator[dict[str, Via]]:
     """Yield ways from the inputs without the key to one that has it, in the fewest steps: each combination of steps.
 
+    Steps by columns with few rows per value come first.
     The last one takes all steps at once, for inputs that are read more than once.
     """
     steps, reached = dict[str, list[Via]](), {*keyed}
@@ -139,7 +144,9 @@ def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) ->
                     new.setdefault(name, []).append(Via(column, through, as_column))
         if not new:
             return
-        steps |= new
+        for name, found in new.items():
+            ranks = {way: identifiers.rank((name, way.column)) for way in found}
+            steps[name] = sorted(found, key=lambda way: (ranks[way] is None, ranks[way]))
         reached |= new.keys()
     names = [name for name in inputs if name in steps]
     for chosen in islice(product(*(steps[name] for name in names)), MAX_PATHS - 1):

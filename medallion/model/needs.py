@@ -47,4 +47,6 @@ class Needs:
     def condition_of(self, name: str) -> str:
         """Return what holds for every row of an input that can matter to any read of it; empty if nothing is known."""
         conditions = dict.fromkeys(read.condition for _, read in self.of(name))
-        return "" if "" in conditions else " OR ".join(f"({condition})" for condition in conditions)
+        if "" in conditions:
+            return ""
+        return next(iter(conditions), "") if len(conditions) < 2 else " OR ".join(f"({text})" for text in conditions)
