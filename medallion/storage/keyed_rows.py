@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS, MAX_BYTES = 1_000_000, 128 << 20  # most rows, and bytes of them in memory, that one read returns
 MAX_READ_BYTES = 4 << 30  # most bytes of the files that are read: of more, Spark reads them in parallel
 MAX_KEPT_BYTES = 256 << 20  # most bytes of rows that are kept for further tables
+_NUMBER = "_number_of_row"
 
 Values = tuple[Any, ...]
 
@@ -128,10 +129,14 @@ def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
         clauses = [Clause((), clauses[0].condition)]
     if any(clause == Clause(()) for clause in clauses) or not rows.num_rows:
         return rows
+    wanted = {column for clause in clauses for column, _ in clause.wanted}
+    conditions = " ".join(clause.condition for clause in clauses)
+    compared = rows.select([name for name in rows.column_names if name in wanted or quoted(name) in conditions])
     with duckdb.connect() as connection:
-        connection.register("live", rows)
-        query = f"SELECT * FROM live WHERE {_where(connection, clauses, rows.schema)}"
-        return connection.execute(query).to_arrow_table().cast(rows.schema)
+        # Only row numbers come back, as not every type survives the way through a database.
+        connection.register("live", compared.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64())))
+        query = f"SELECT {_NUMBER} FROM live WHERE {_where(connection, clauses, rows.schema)} ORDER BY {_NUMBER}"
+        return rows.take(connection.execute(query).to_arrow_table()[_NUMBER])
 
 
 def _where(connection: "DuckDBPyConnection", clauses: Sequence[Clause], schema: "pa.Schema") -> str:

@@ -114,6 +114,14 @@ def test_a_row_is_read_if_a_clause_holds_for_it(tmp_path: Path, clauses: tuple[C
         assert sorted(tuple(row.values()) for row in found.to_pylist()) == chosen
 
 
+def test_a_condition_leaves_columns_of_any_type_as_they_are() -> None:
+    many = pa.array([[{"a": 1}], None, []], pa.list_(pa.field("element", pa.struct([("a", pa.int32())]))))
+    at = pa.array([1, 2, None], pa.timestamp("ns", "Europe/Paris"))
+    pairs = pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int8()))
+    rows = pa.table({"n": pa.array([1, 5, 7], pa.int8()), "many": many, "at": at, "pairs": pairs})
+    assert rows_that_hold(rows, [Clause((), '"n" > 3')]).equals(rows.slice(1))
+
+
 def test_rows_are_read_from_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(make(tmp_path, [(key, "a", 0) for key in range(30)]))
     reads: list[Any] = []
