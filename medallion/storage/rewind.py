@@ -8,6 +8,7 @@ from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import LEDGER, Lake, hour_in
 from medallion.storage.log_cleanup import turn_off_log_cleanup
 from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.restoring import restore_with_feed
 from medallion.storage.table_features import require_writable_here
 
 
@@ -68,11 +69,14 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     assert former is not None, f"{table} has a version {target}"
     # A restore does not change the ledger, and its entry cannot be removed: 0 stands for the snapshot alone.
     number = former.transaction_version(LEDGER) or 0
+    commit = properties(bronze_metadata(keys, "rewind"), (LEDGER, number), upon=delta)
+    if restore_with_feed(delta, lake.folder(table), former, commit):
+        return target
     # A restore also resets the properties of the table, including the one that keeps old log entries.
     hook = PostCommitHookProperties(cleanup_expired_logs=False)
     delta.restore(
         target,
-        commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number), upon=delta),
+        commit_properties=commit,
         post_commithook_properties=hook,
     )
     turn_off_log_cleanup(delta, lake.folder(table))

@@ -11,6 +11,7 @@ import click
 
 from medallion.errors import UsageError
 
+BATCH_ROWS = 100_000  # rows that are written at a time, so that memory does not grow with the scale
 FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the hour of the first changes
 
 
@@ -40,10 +41,11 @@ def write_source(target: Path, scale: float, hours: int) -> int:
     rows = 0
     with tpch(scale) as connection:
         for table in TABLES:
-            content = connection.execute(f"FROM {table}").to_arrow_table()
-            rows += content.num_rows
+            (count,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() or (0,)
+            rows += count
             (target / "snapshot").mkdir(parents=True, exist_ok=True)
-            write_deltalake(str(target / "snapshot" / f"bronze_{table}"), content)
+            batches = connection.execute(f"FROM {table}").to_arrow_reader(BATCH_ROWS)
+            write_deltalake(str(target / "snapshot" / f"bronze_{table}"), batches)
         for number in range(1, hours + 1):
             hour = FIRST + timedelta(hours=number - 1)
             for table, changes in change_hour(connection, number).items():

@@ -6,11 +6,13 @@ The same scale and the same hours give the same rows. Each hour touches a few th
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import duckdb_extension_tpch
 
+MAX_SCALE_IN_MEMORY = 3  # larger tables are in a file: 10 would take 20 GB
 TABLES = ("region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem")
 KEYS = {
     "region": ("r_regionkey",),
@@ -52,10 +54,14 @@ _UPDATED = {
 def tpch(scale: float) -> "Iterator[duckdb.DuckDBPyConnection]":
     """Yield a database with the eight tables at that scale, and DuckDB's own queries."""
     (extension,) = Path(duckdb_extension_tpch.__file__).parent.glob("extensions/*/tpch.duckdb_extension")
-    with duckdb.connect() as connection:
+    with TemporaryDirectory() as folder, duckdb.connect(_database(Path(folder), scale)) as connection:
         connection.execute(f"LOAD '{extension}'")
         connection.execute(f"CALL dbgen(sf = {float(scale)})")
         yield connection
+
+
+def _database(folder: Path, scale: float) -> str:
+    return ":memory:" if scale <= MAX_SCALE_IN_MEMORY else str(folder / "tpch.duckdb")
 
 
 def change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[str, list[Change]]:
