@@ -98,11 +98,15 @@ def _is_eligible(delta: "DeltaTable", layout: FileLayout, files: "pa.Table") -> 
         return False
     if isinstance(layout.folder, S3Path) and quote(str(layout.folder), safe=_PLAIN_IN_URL) != str(layout.folder):
         return False  # delta-rs encodes the path of a vector twice, and would not find it
+    return "num_records" in files.column_names and is_plain(delta)
+
+
+def is_plain(delta: "DeltaTable") -> bool:
+    """Whether entries of the log that are written here are all that the features of a table ask for."""
     protocol, metadata = delta.protocol(), delta.metadata()
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     return (
-        "num_records" in files.column_names
-        and features <= _WRITTEN | {FEATURE}
+        features <= _WRITTEN | {FEATURE}
         and protocol.min_writer_version not in (5, 6)
         and not metadata.partition_columns
         and not any(name.startswith(_UNUSED) for name in metadata.configuration)
