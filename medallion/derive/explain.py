@@ -114,7 +114,7 @@ class Explanation:
             for line in entries:
                 yield f"  {title} {line}"
         for name, condition in self.needed().items():
-            yield f"  of {name}, only these rows matter: {condition}"
+            yield f"  of {name}, only these rows matter: {_on_one_line(condition)}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
         for method, why in self.refused.items():

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-SIDE = "_side"  # column of changed rows: position of the commit among those read, from 1; negative for deleted rows
+# Column of changed rows: the position of their commit among those read, from 1; negative for deleted rows.
+SIDE = "_medallion_side"
 
 NO_INPUT_CHANGED = "no input has changed"  # the note of a refresh that had nothing to do
 

@@ -8,7 +8,7 @@ next, and a value of the key for which no row is left is dropped; so the smalles
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
 from medallion.model.needs import Needs, Read
@@ -92,7 +92,8 @@ class NeededInputs:
         self._values = {place: values for place, values in self._values.items() if place[0] != name}
 
     def _keep_values_in(self, sides: "Sequence[pa.Table]", column: str) -> None:
-        found = {value for rows in sides for value in rows[column].unique().to_pylist()}
+        if (found := _distinct(sides, column)) is None:
+            return
         if len(kept := tuple(value for value in self.values if value in found)) < len(self.values):
             self.values = kept
 
@@ -157,6 +158,14 @@ class NeededInputs:
 
 
 def values_in(sides: "Sequence[pa.Table]", column: str) -> Values | None:
-    """Return the values in a column of rows, sorted, without null, which is equal to nothing; None if too many."""
-    found = {value for rows in sides for value in rows[column].unique().to_pylist()} - {None}
-    return tuple(sorted(found)) if len(found) <= MAX_VALUES else None
+    """Return the values in a column of rows, sorted, without null, which equals nothing; None if not known."""
+    found = _distinct(sides, column)
+    return tuple(sorted(found - {None})) if found is not None and len(found) <= MAX_VALUES else None
+
+
+def _distinct(sides: "Sequence[pa.Table]", column: str) -> set[Any] | None:
+    """Return the values in a column of rows; None if Python cannot hold one, such as a date after the year 9999."""
+    try:
+        return {value for rows in sides for value in rows[column].unique().to_pylist()}
+    except OverflowError:
+        return None

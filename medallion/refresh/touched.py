@@ -77,7 +77,7 @@ class Trace:
         import pyarrow as pa
 
         if name not in self.by.via:
-            return {*self._changed(name, self.restricted[name], change, self._most).to_pylist()}
+            return _listed(self._changed(name, self.restricted[name], change, self._most), self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             # Many values of a column on the path may lead to few key values.
@@ -110,7 +110,8 @@ class Trace:
 
         delta, folder = self.inputs[name].delta, self.lake.folder(name)
         if name not in self.by.via:
-            return {*distinct_values(delta, folder, self.restricted[name], sought, self._most + 1).to_pylist()}
+            values = distinct_values(delta, folder, self.restricted[name], sought, self._most + 1)
+            return _listed(values, self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             values = distinct_values(delta, folder, way.column, sought, MAX_LEADING_VALUES + 1)
@@ -130,9 +131,17 @@ class Trace:
         rows = rows.join(sought, sought.columns[0], "left_semi")
         if name not in self.by.via:
             keys = rows.select(self.restricted[name]).distinct().limit(self._most + 1).toArrow()
-            return {*keys.column(0).to_pylist()}
+            return _listed(keys.column(0), self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             sought = rows.select(F.col(way.column).alias(way.as_column)).distinct()
             touched |= self._reached(way.through, sought)
         return touched
+
+
+def _listed(values: "pa.Array | pa.ChunkedArray", column: str) -> set[Any]:
+    """Return values of the key. Raises FullRecompute if Python cannot hold one, such as a date after the year 9999."""
+    try:
+        return {*values.to_pylist()}
+    except OverflowError:
+        raise FullRecompute(f"{column} has a value that is too large to be listed") from None

@@ -48,14 +48,9 @@ class SparkAnalyser:
         self, rows: "DataFrame", inputs: Mapping[str, tuple[Column, ...]]
     ) -> tuple[str, tuple[tuple[int, str], ...]]:
         """Return the optimized plan of a query, and the input of each read; nothing if it is not one for any rows."""
-        from py4j.protocol import Py4JJavaError
-
         with _as_written(rows.sparkSession):
-            try:
-                plan: Any = rows._jdf.queryExecution().optimizedPlan()
-            except Py4JJavaError:  # such as a division of constants by zero, which the refresh will report
-                return "", ()
-        if _is_of_empty_frames(plan):
+            plan = _optimized_plan(rows)
+        if plan is None:
             return "", ()
         names = {_rdd_of(self._frames(name, columns)): name for name, columns in inputs.items()}
         return str(plan.toJSON()), tuple((column, names[rdd]) for column, rdd in _reads(plan))
@@ -107,17 +102,24 @@ def _as_written(spark: "SparkSession") -> Iterator[None]:
 
 
 def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
-    plans: list[Any] = [rows._jdf.queryExecution().optimizedPlan() for rows in (left, right)]
-    if any(map(_is_of_empty_frames, plans)):
+    plans = [_optimized_plan(rows) for rows in (left, right)]
+    if None in plans:
         return False
     if left.schema.simpleString() != right.schema.simpleString():
         return False
     return _are_one_to_spark(*plans) or give_same_rows(*map(_optimized, plans))
 
 
-def _is_of_empty_frames(plan: Any) -> bool:
-    """Return whether the optimizer made use of the frames being empty."""
-    return any(node.nodeName() == "LocalRelation" for node in _nodes(plan))
+def _optimized_plan(rows: "DataFrame") -> Any:
+    """Return the optimized plan of a query; None if there is none, or if it makes use of the frames being empty."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        plan: Any = rows._jdf.queryExecution().optimizedPlan()
+    except (Py4JJavaError, PySparkException):  # such as a division of constants by zero, which the refresh will report
+        return None
+    return None if any(node.nodeName() == "LocalRelation" for node in _nodes(plan)) else plan
 
 
 def _are_one_to_spark(left: Any, right: Any) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_COMPARED_BYTES = 64 << 20  # most bytes in memory of changed rows that are compared, before with after
-_SIDE = "_side"  # 1 for an inserted row, -1 for a deleted one
+_SIDE = "_side of the change"  # 1 for an inserted row, -1 for a deleted one
 
 
 def changed_values(

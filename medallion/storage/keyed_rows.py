@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS, MAX_BYTES = 1_000_000, 128 << 20  # most rows, and bytes of them in memory, that one read returns
 MAX_READ_BYTES = 4 << 30  # most bytes of the files that are read: of more, Spark reads them in parallel
 MAX_KEPT_BYTES = 256 << 20  # most bytes of rows that are kept for further tables
-_NUMBER = "_number_of_row"
+_NUMBER = "_number of the row"
 
 Values = tuple[Any, ...]
 
@@ -135,7 +135,7 @@ def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
     with duckdb.connect() as connection:
         # Only row numbers come back, as not every type survives the way through a database.
         connection.register("live", compared.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64())))
-        query = f"SELECT {_NUMBER} FROM live WHERE {_where(connection, clauses, rows.schema)} ORDER BY {_NUMBER}"
+        query = f'SELECT "{_NUMBER}" FROM live WHERE {_where(connection, clauses, rows.schema)} ORDER BY "{_NUMBER}"'
         return rows.take(connection.execute(query).to_arrow_table()[_NUMBER])
 
 

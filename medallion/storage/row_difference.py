@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_DIFFERING_SHARE = 0.5  # share of differing rows beyond which the table is overwritten
 FILE_BYTES = 64 << 20
-_SIDE = "_side"
+_SIDE = "_side of the difference"
 
 
 def replace_differing(

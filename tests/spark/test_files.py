@@ -61,7 +61,7 @@ def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) ->
         found = changes(Path(path), version - 1, version)
         reader = spark.read.format("delta").option("readchangefeed", "true")
         feed = reader.option("startingversion", version).option("endingversion", version).load(path)
-        side = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END AS _side"
+        side = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END AS _medallion_side"
         wanted = counted(feed.selectExpr("* EXCEPT (_change_type, _commit_version, _commit_timestamp)", side))
         if not found:  # rows were moved: Delta tells no changes either
             assert not wanted
@@ -75,10 +75,10 @@ def test_the_changes_of_several_commits_are_told_apart(spark: Any, path: str) ->
     newest = DeltaTable(path).version()
     found = changes(Path(path), 0, newest)
     assert len(found.versions) > 3
-    sides = Counter(row["_side"] for row in read_changes(spark, path, DeltaTable(path), found).collect())
+    sides = Counter(row["_medallion_side"] for row in read_changes(spark, path, DeltaTable(path), found).collect())
     for place, version in enumerate(found.versions, 1):
         alone = read_changes(spark, path, DeltaTable(path), changes(Path(path), version - 1, version)).collect()
-        count = Counter(row["_side"] for row in alone)
+        count = Counter(row["_medallion_side"] for row in alone)
         assert (sides[place], sides[-place]) == (count[1], count[-1]), version
 
 

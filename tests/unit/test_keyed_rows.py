@@ -168,6 +168,17 @@ def test_a_row_that_keeps_the_columns_that_matter_has_not_changed(tmp_path: Path
         assert sorted(changed_values(tmp_path, "k", change, 100, ["part"], condition).to_pylist()) == keys
 
 
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    names = ["k", "_side", "value", "live", "wanted_0", "_number_of_row"]
+    for start in (0, 1):
+        rows = pa.table({name: pa.array([start, 5], pa.int64()) for name in names})
+        write_deltalake(str(tmp_path), rows, mode="overwrite")
+    change = changes(tmp_path, 0, 1)
+    assert sorted(changed_values(tmp_path, "k", change, 100, names).to_pylist()) == [0, 1]
+    condition = " AND ".join(f'"{name}" > 0' for name in names)
+    assert changed_values(tmp_path, "k", change, 100, names, condition).to_pylist() == [1]
+
+
 def test_a_change_that_is_too_large_to_compare_or_from_before_a_column_has_all_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """What is read for some values of the key: rows that meet the conditions, with partners, and no other keys."""
 
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.model.methods import ByKey, Via
 from medallion.model.needs import Link, Needs, Read
-from medallion.refresh.needed_inputs import NeededInputs
+from medallion.refresh.needed_inputs import NeededInputs, values_in
 from medallion.refresh.plan import Target
 from medallion.storage.keyed_rows import KeyedRows
 from medallion.storage.lake import TableState, state_of
@@ -92,6 +93,12 @@ def test_no_value_is_left_if_no_row_can_matter(tmp_path: Path, states: dict[str,
     assert values == []
     _, values = read(tmp_path, states, (4,), needs("\"name\" = 'nowhere'"))
     assert values == []
+
+
+def test_a_date_after_the_year_9999_restricts_nothing() -> None:
+    days = pa.table({"day": pa.array([1, 2_932_897], pa.date32())})
+    assert values_in([days.slice(0, 1)], "day") == (date(1970, 1, 2),)
+    assert values_in([days], "day") is None
 
 
 def test_of_two_reads_of_an_input_each_keeps_its_own_rows(tmp_path: Path, states: dict[str, TableState]) -> None:

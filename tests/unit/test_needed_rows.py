@@ -114,6 +114,14 @@ REQUIRED = {
 }
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT k, 1/0 AS x FROM {a} WHERE 1 = 0", "SELECT k, 1/0 AS x FROM {a} WHERE x > 1"]
+)
+def test_of_a_query_that_spark_cannot_optimize_nothing_is_known(query: str) -> None:
+    analysis = analyse_here(Settings.from_environment(), query, {"a": COLUMNS["a"]}, optimize=True)
+    assert (analysis.optimized, analysis.reads) == ("", ())
+
+
 def needs_of(query: str) -> Needs:
     inputs = {name: COLUMNS[name] for name in inputs_of(query)}
     analysis = analyse_here(Settings.from_environment(), query, inputs, optimize=True)
