@@ -173,7 +173,7 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     assert (commit["operation"], shop.lake.applied_hour(SUPPLIERS)) == ("WRITE", H0)
     path, version = shop.lake.path(SUPPLIERS), commit["version"]
     (change,) = read_changes(spark, path, shop.lake.opened(path), changes(Path(path), version - 1, version)).collect()
-    assert (change["_side"], change["supplier_id"], change["lead_time_days"]) == (1, 4, 9)
+    assert (change["_medallion_side"], change["supplier_id"], change["lead_time_days"]) == (1, 4, 9)
     (row,) = [r for r in event_log.read(shop.lake, event_type="apply") if r.table_name == SUPPLIERS]
     assert (row.rows_in, row.rows_out, row.details["inserted"]) == (6, 1, 1)
     assert row.bytes_out > 0

@@ -417,7 +417,7 @@ def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, mon
     monkeypatch.setattr("medallion.refresh.touched.MAX_KEYS", 3)
     monkeypatch.setattr("medallion.refresh.touched.MAX_KEY_SHARE", 0)
     for key in range(1, 9):
-        shop.put("orders", key)
+        shop.put("orders", key, user_id=key, order_status="confirmed", order_total=Decimal(100 + key))
     shop.write()
     written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
     assert (written.strategy, written.note) == ("full", "full recompute: more than 3 values of order_id changed")

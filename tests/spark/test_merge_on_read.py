@@ -205,7 +205,7 @@ def assert_changes(history: History, before: int, former: Counter[str], wanted: 
     found = changes(Path(path), before, version)
     if found and not found.unknown:
         rows = read_changes(spark, path, history.delta, found).toArrow()
-        assert after(former, rows, lambda row: 1 if row["_side"] > 0 else -1) == wanted, done
+        assert after(former, rows, lambda row: 1 if row["_medallion_side"] > 0 else -1) == wanted, done
     elif not found:
         assert former == wanted, done
 
