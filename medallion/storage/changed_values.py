@@ -56,13 +56,14 @@ def _differing_rows(folder: Place, changes: Changes, columns: Sequence[str], con
     for rows in _changed_rows(folder, changes, columns):
         if rows.num_columns <= len(columns):
             return None  # a file from before one of the columns was added
-        parts.append(rows_that_hold(rows, [Clause((), condition)]))
+        parts.append(rows)
         if sum(part.nbytes for part in parts) > MAX_COMPARED_BYTES:
             return None
     if not parts:
         return pa.table({})
     try:
-        counted = pa.concat_tables(parts).group_by([*columns]).aggregate([(_SIDE, "sum")])
+        rows = rows_that_hold(pa.concat_tables(parts), [Clause((), condition)])
+        counted = rows.group_by([*columns]).aggregate([(_SIDE, "sum")])
     except pa.ArrowNotImplementedError:  # a column has a type that Arrow does not group
         return None
     return counted.filter(pc.not_equal(counted[f"{_SIDE}_sum"], 0))
