@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.model.methods import ByKey
 from medallion.model.needs import Needs, Read
 from medallion.refresh.plan import Target
+from medallion.refresh.touched import MAX_LEADING_VALUES
 from medallion.storage.keyed_rows import Clause, Values, rows_that_hold
 from medallion.storage.lake import TableState
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_SMALL_BYTES = 1 << 20  # bytes of an input that is read whole if that can restrict others
-MAX_VALUES = 500_000  # most values that rows of other inputs are looked up by
 _ANY_READ = -1
 
 
@@ -102,7 +102,7 @@ class NeededInputs:
         key = ((self.keyed[name], self.values),) if name in self.keyed else ()
         clauses = []
         for _, read in self.needs.of(name):
-            links = ((link.column, self._values_of(link.read, link.of)) for link in read.links)
+            links = ((link.column, self._values_in(self._input(link.read), link.of, link.read)) for link in read.links)
             wanted = (*key, *((column, values) for column, values in links if values is not None))
             is_small = bool(read.condition) and self.sides[-1][name].bytes <= MAX_SMALL_BYTES
             if not wanted and not is_small:
@@ -117,27 +117,21 @@ class NeededInputs:
             return ()
         clauses = []
         for way in self.by.via[name].ways:
-            if (values := self._values_in_any(way.through, way.as_column)) is None:
+            if (values := self._values_in(way.through, way.as_column)) is None:
                 return ()
             clauses.append(Clause(((way.column, values),)))
         return tuple(clauses)
 
-    def _values_of(self, number: int, column: str) -> Values | None:
-        """Return the values of a column in the rows that a read can need, sorted; None if they are not known."""
-        name = self._input(number)
+    def _values_in(self, name: str, column: str, number: int = _ANY_READ) -> Values | None:
+        """Return the values of a column in the rows that were read, sorted; None if they are not known.
+
+        number: the read of the input that can need the rows; by default, any.
+        """
         if (sides := self._rows.get(name)) is None:
             return None
         place = (name, number, column)
         if place not in self._values:
-            self._values[place] = values_in(self._rows_of(number, sides), column)
-        return self._values[place]
-
-    def _values_in_any(self, name: str, column: str) -> Values | None:
-        if (sides := self._rows.get(name)) is None:
-            return None
-        place = (name, _ANY_READ, column)
-        if place not in self._values:
-            self._values[place] = values_in(sides, column)
+            self._values[place] = values_in(sides if number == _ANY_READ else self._rows_of(number, sides), column)
         return self._values[place]
 
     def _rows_of(self, number: int, sides: "list[pa.Table]") -> "list[pa.Table]":
@@ -150,7 +144,7 @@ class NeededInputs:
     def _clause_of(self, read: Read) -> Clause:
         key = ((self.keyed[read.input], self.values),) if read.input in self.keyed else ()
         others = [link for link in read.links if self._input(link.read) != read.input]
-        found = ((link.column, self._values_in_any(self._input(link.read), link.of)) for link in others)
+        found = ((link.column, self._values_in(self._input(link.read), link.of)) for link in others)
         return Clause((*key, *((column, values) for column, values in found if values is not None)), read.condition)
 
     def _input(self, number: int) -> str:
@@ -160,7 +154,7 @@ class NeededInputs:
 def values_in(sides: "Sequence[pa.Table]", column: str) -> Values | None:
     """Return the values in a column of rows, sorted, without null, which equals nothing; None if not known."""
     found = _distinct(sides, column)
-    return tuple(sorted(found - {None})) if found is not None and len(found) <= MAX_VALUES else None
+    return tuple(sorted(found - {None})) if found is not None and len(found) <= MAX_LEADING_VALUES else None
 
 
 def _distinct(sides: "Sequence[pa.Table]", column: str) -> set[Any] | None:
