@@ -66,7 +66,12 @@ class KeyedInputs:
         return frames
 
     def _session(self, read: "Mapping[str, list[pa.Table] | None]") -> "SparkSession":
-        """Return the session for the frames: that for a single task if few rows of every input were read here."""
+        """Return the session for the frames: that for a single task if few rows of every input were read here.
+
+        What Spark writes itself stays in the session that the caller chose for it.
+        """
+        if self.spark is not self.target.spark:
+            return self.spark
         sizes = [
             MAX_SINGLE_TASK_BYTES if sides is None else max(rows.nbytes for rows in sides) for sides in read.values()
         ]
