@@ -22,6 +22,7 @@ from typing import Any
 import click
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tpch"
 FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the hour of the first changes
@@ -33,19 +34,21 @@ _PORT = 15099
 @click.command()
 @click.option("--scale", default=0.1, show_default=True, help="TPC-H's scale factor: 1 is a gigabyte.")
 @click.option("--hours", default=4, show_default=True, type=click.IntRange(2), help="Hours; the first is a warm-up.")
+@click.option("--catalogue/--no-catalogue", default=True, help="Whether customers, parts and stocks change too.")
 @click.option("--format", "form", default="table", type=click.Choice(["table", "json"]), show_default=True)
-def tpch(scale: float, hours: int, form: str) -> None:
+def tpch(scale: float, hours: int, catalogue: bool, form: str) -> None:
     """Refresh TPC-H's 22 queries in full and by what changed, and compare rows and seconds."""
     with TemporaryDirectory(prefix="tpch-") as folder:
         project = Path(folder) / "project"
         shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("lake", "source", "__pycache__"))
-        rows = _measure(project, scale, hours)
+        rows = _measure(project, scale, hours, catalogue)
     click.echo(json.dumps(rows, indent=2) if form == "json" else "\n".join(_as_table(rows)))
 
 
-def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
+def _measure(project: Path, scale: float, hours: int, catalogue: bool) -> list[dict[str, Any]]:
     """Return a row per query: method, rows, and median seconds of the measured hours."""
-    _run(project, {}, "source", "generate", "source", "--scale", str(scale), "--hours", str(hours))
+    changes = "--catalogue" if catalogue else "--no-catalogue"
+    _run(project, {}, "source", "generate", "source", "--scale", str(scale), "--hours", str(hours), changes)
     with _warm_spark(project) as attached:
         own = {strategy: attached | {"MEDALLION_LAKE": str(project / strategy)} for strategy in STRATEGIES}
         for strategy in STRATEGIES:
@@ -58,7 +61,7 @@ def _measure(project: Path, scale: float, hours: int) -> list[dict[str, Any]]:
             own_events = _run(project, own[strategy], "events", "--days", "0", "--format", "json")
             (project / f"{strategy}.json").write_text(own_events, encoding="utf-8")
     taken = {strategy: _seconds_by_table(project / f"{strategy}.json") for strategy in STRATEGIES}
-    duckdb = _duckdb_seconds(project, scale, hours)
+    duckdb = _duckdb_seconds(project, scale, hours, catalogue)
     measurements = []
     for name in sorted(taken["full"]):
         _require_same_rows(project, name)
@@ -99,7 +102,7 @@ def _require_same_rows(project: Path, name: str) -> None:
         raise MedallionError(f"{name} has other rows refreshed by what changed than in full")
 
 
-def _duckdb_seconds(project: Path, scale: float, hours: int) -> dict[str, float]:
+def _duckdb_seconds(project: Path, scale: float, hours: int, catalogue: bool) -> dict[str, float]:
     """Return the seconds that DuckDB takes for each query, in memory, after the last hour."""
     sys.path.insert(0, str(project))
     try:
@@ -109,7 +112,7 @@ def _duckdb_seconds(project: Path, scale: float, hours: int) -> dict[str, float]
     seconds = {}
     with data.tpch(scale) as connection:
         for number in range(1, hours + 1):
-            data.change_hour(connection, number)
+            data.change_hour(connection, number, catalogue)
         for number, query in connection.execute("FROM tpch_queries()").fetchall():
             start = time.perf_counter()
             connection.execute(query).fetchall()
@@ -146,6 +149,14 @@ def _as_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for row in rows:
         yield f"| {' | '.join(str(value) for value in row.values())} |"
+    changed = [row for row in rows if row["method"] != RefreshMethod.UNCHANGED]
+    full, incremental = (sum(row[f"{strategy}_seconds"] for row in changed) for strategy in STRATEGIES)
+    shares = sorted(row["incremental_seconds"] / row["full_seconds"] for row in changed)
+    yield ""
+    yield (
+        f"incremental / full of the {len(changed)} queries that changed: {median(shares):.2f} in the median,"
+        f" {shares[0]:.2f} to {shares[-1]:.2f}; {incremental:.1f} of {full:.1f} s in sum"
+    )
 
 
 if __name__ == "__main__":

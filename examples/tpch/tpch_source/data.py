@@ -64,8 +64,13 @@ def _database(folder: Path, scale: float) -> str:
     return ":memory:" if scale <= MAX_SCALE_IN_MEMORY else str(folder / "tpch.duckdb")
 
 
-def change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[str, list[Change]]:
-    """Change the tables as hour ``number``, from 1 on, does; return what changed, by table, in order."""
+def change_hour(
+    connection: "duckdb.DuckDBPyConnection", number: int, catalogue: bool = True
+) -> dict[str, list[Change]]:
+    """Change the tables as hour ``number``, from 1 on, does; return what changed, by table, in order.
+
+    catalogue: whether customers, parts and stocks change too, and not only orders and their lines.
+    """
     (orders,) = connection.execute("SELECT COUNT(*) FROM orders").fetchone() or (0,)
     names = {"n": number, "step": 1009 if orders > 100_000 else 101}  # a small one is to show something
     cancelled = {table: condition.format(**names) for table, condition in _CANCELLED.items()}
@@ -73,6 +78,8 @@ def change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[st
     for table, condition in cancelled.items():
         changes[table] += [("delete", row) for row in _rows(connection, table, f"FROM {table} WHERE {condition}")]
     for table, (where, what) in _UPDATED.items():
+        if table not in _OF_ORDERS and not catalogue:
+            continue
         chosen = where.format(**names)
         if table in cancelled:  # what is cancelled is not corrected as well
             chosen += f" AND NOT ({cancelled[table]})"
