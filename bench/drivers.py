@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from bench.declarative import hour_declarative
 from bench.duck import refresh_duckdb
 from bench.feldera.driver import FelderaDriver
@@ -38,13 +40,14 @@ BENCHMARK_STRATEGIES: Strategies = {
 
 
 class Taken(NamedTuple):
-    """What an hour took of a driver: wall and CPU seconds, and when each of its Spark jobs was submitted, in seconds
-    since the epoch; None where that is not ours to know."""
+    """What an hour took of a driver: wall and CPU seconds, when each of its Spark jobs was submitted, in seconds since
+    the epoch, and the bytes that it read; None where that is not ours to know."""
 
     seconds: float
     cpu_seconds: float | None
     jobs: Sequence[float] | None = None
     views_seconds: float | None = None
+    bytes_read: int | None = None
 
 
 @dataclass
@@ -125,7 +128,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
         while hour := orders.recv():
             run = Run(settings, hour, f"bench-{hour}", strategy=strategy)
             error, taken, after, begun = None, None, None, jobs_begun(spark)
-            start, used = time.perf_counter(), _cpu(driver)
+            start, used, read = time.perf_counter(), _cpu(driver), bytes_read()
             try:
                 if strategy == "declarative":
                     after = hour_declarative(run, driver)
@@ -133,7 +136,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
                     operations.refresh_hour(run, driver)
                 taken = Taken(time.perf_counter() - start, _cpu(driver) - used)
                 if strategy != "declarative":  # whose Spark is another process
-                    taken = taken._replace(jobs=jobs_submitted(spark, begun))
+                    taken = taken._replace(jobs=jobs_submitted(spark, begun), bytes_read=_less(bytes_read(), read))
                 if after is not None:
                     after()
             except Exception as failure:  # told to the one who asked, whatever it is
@@ -145,6 +148,22 @@ def _cpu(driver: Driver) -> float:
     """CPU seconds of this process, its JVM, and the processes it started that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return driver.cpu() + ended.ru_utime + ended.ru_stime
+
+
+def bytes_read() -> int | None:
+    """Bytes that this process and its children have read by system calls; None where the system does not count them.
+
+    Pages of a file that is mapped into memory are not counted.
+    """
+    own = psutil.Process()
+    try:
+        return sum(int(process.io_counters().read_chars) for process in (own, *own.children(recursive=True)))
+    except (AttributeError, psutil.Error):  # only Linux has these counters, and a child may have ended
+        return None
+
+
+def _less(after: int | None, before: int | None) -> int | None:
+    return None if after is None or before is None else after - before
 
 
 def jobs_begun(spark: Any) -> int:

@@ -87,7 +87,8 @@ class Measure:
 
     seconds are wall seconds, cpu_seconds those of the driver and its JVM, jobs those of its Spark: None where that is
     not known apart. files, commits and bytes_out are of the tables of that phase; what is kept beside the tables (event
-    log, sums, reports) counts as other.
+    log, sums, reports) counts as other. bytes_read: what the driver and its JVM read by system calls, from disk or from
+    the page cache; None for a single phase, and where the system does not tell.
     """
 
     days: int
@@ -105,3 +106,4 @@ class Measure:
     commits: int = 0
     bytes_out: int = 0
     jobs: int | None = None
+    bytes_read: int | None = None

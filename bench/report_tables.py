@@ -8,6 +8,7 @@ from bench.measures import Key, series_of_first_repeat, size_label
 from bench.parts import Cells
 from bench.plan import PHASES, VIEWS
 
+_SIZES = ("changed", "read", "written")  # rows of Bronze, and bytes
 _FIELDS = (("seconds", 2), ("cpu_seconds", 2), ("bytes_out", 2, 1e6), ("files", 0), ("commits", 0), ("jobs", 0))
 
 
@@ -57,6 +58,29 @@ def _middle(measures: Sequence[Mapping[str, Any]], field: str, digits: int, unit
     """The median of a field, nothing where it is not known."""
     known = [m[field] / unit for m in measures if m.get(field) is not None]
     return f"{statistics.median(known):.{digits}f}" if known else ""
+
+
+def bytes_table(result: Mapping[str, Any]) -> Cells:
+    """Make the table of the bytes that an hour reads and writes, and of the same for each changed row of Bronze."""
+    hours: dict[tuple[Any, ...], dict[str, float]] = {}
+    for m in result["measures"]:
+        if m["warm"]:
+            hour = hours.setdefault((m["days"], m["change"], m["strategy"], m["repeat"], m["hour"]), {})
+            if m["phase"] == "apply" and m["rows_out"]:
+                hour["changed"] = m["rows_out"]
+            if m["phase"] == "total" and m.get("bytes_read"):
+                hour |= {"read": m["bytes_read"], "written": m["bytes_out"]}
+    groups: dict[Key, list[dict[str, float]]] = {}
+    for (days, change, name, *_), hour in hours.items():
+        if len(hour) == len(_SIZES):  # an engine that is pushed to tells neither
+            groups.setdefault((days, change, name), []).append(hour)
+    rows = []
+    for (days, change, name), group in groups.items():
+        changed, read, written = (statistics.median(hour[part] for hour in group) for part in _SIZES)
+        sizes = (f"{read / 1e6:.1f}", f"{written / 1e6:.1f}", f"{read / changed / 1e3:.1f}")
+        rows.append((f"{days} d", f"x{change:g}", name, f"{changed:,.0f}", *sizes, f"{written / changed / 1e3:.1f}"))
+    names = ("history", "change", "strategy", "changed rows", "MB read", "MB written")
+    return Cells("Bytes", (*names, "kB read a row", "kB written a row"), rows)
 
 
 def bill_table(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:

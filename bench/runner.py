@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,8 @@ def phase_measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter
         known += seconds
         yield measure(phase, seconds, cpu if rows else None, count if rows else None, [phase])
     yield measure("other", max(0.0, taken.seconds - known), None, None, ["other"])
-    yield measure("total", taken.seconds, taken.cpu_seconds, None, PHASES)
+    whole = measure("total", taken.seconds, taken.cpu_seconds, None, PHASES)
+    yield replace(whole, bytes_read=taken.bytes_read)
     if taken.views_seconds is not None:
         yield measure(VIEWS, taken.views_seconds, None, None, [])
 

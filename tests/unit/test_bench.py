@@ -22,6 +22,7 @@ from bench.drivers import Taken
 from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.report import crossover, render
+from bench.report_tables import bytes_table
 from bench.results import read_results, write_results
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.lake_difference import differing
@@ -274,8 +275,8 @@ def measured(*sizes: tuple[int, float]) -> dict[str, Any]:
                     "strategy": strategy,
                     "hour": f"2025-11-30T0{number}",
                 }
-                common |= {"number": number, "warm": number > 3, "rows_out": 1, "files": 5, "commits": 6}
-                common |= {"cpu_seconds": 36.0, "bytes_out": 7_000_000}
+                common |= {"number": number, "warm": number > 3, "rows_out": 1_000, "files": 5, "commits": 6}
+                common |= {"cpu_seconds": 36.0, "bytes_out": 7_000_000, "bytes_read": 21_000_000}
                 rows += [
                     common | {"phase": phase, "seconds": seconds if phase in {"silver", "total"} else 0.0}
                     for phase in (*PHASES, "total")
@@ -290,6 +291,17 @@ def measured(*sizes: tuple[int, float]) -> dict[str, Any]:
         "session_seconds": sessions,
     }
     return {"plan": plan, **known, "measures": rows}
+
+
+def test_bytes_are_told_by_changed_row_of_bronze() -> None:
+    table = bytes_table(measured((30, 1)))
+    assert table.rows == [
+        ("30 d", "x1", name, "1,000", "21.0", "7.0", "21.0", "7.0") for name in ("full", "incremental")
+    ]
+    unknown = measured((30, 1))
+    for measure in unknown["measures"]:
+        measure["bytes_read"] = None
+    assert bytes_table(unknown).rows == []
 
 
 def test_the_page_gives_the_answer_and_where_it_turns() -> None:
