@@ -53,10 +53,10 @@ def _strategies(result: Mapping[str, Any]) -> list[Part]:
         *_by_sizes(totals),
         Heading("What an hour takes"),
         hours_table(totals),
+        *([read] if (read := bytes_table(result)).rows else ()),
         phases_table(result, totals),
         Heading("What a month costs"),
         Price(),
-        bytes_table(result),
         bill_table(totals),
         Heading("The first hours"),
         Paragraph(
