@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
@@ -31,6 +32,7 @@ from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.restoring import restore_with_feed
 from tests.proving import derived, prove
 from tests.refresh_run import refresh_run
 from tests.shop import build
@@ -530,7 +532,9 @@ class World:
             delta = self.lake.opened(self.lake.path(feed.name))
             if delta.version() == version:
                 continue  # nothing was written since, and Delta restores no table to the version that it has
-            delta.restore(version, commit_properties=properties(bronze_metadata(feed.keys, "rewind"), upon=delta))
+            folder, commit = self.lake.folder(feed.name), properties(bronze_metadata(feed.keys, "rewind"), upon=delta)
+            if not restore_with_feed(delta, folder, DeltaTable(str(folder), version), commit):
+                delta.restore(version, commit_properties=commit)
 
     def hour(self) -> None:
         """A few changes of each table, or none."""

@@ -100,11 +100,16 @@ class Explanation:
 
     def needed(self) -> dict[str, str]:
         """Return, by input, the condition that a row of it must meet for a change of it to be followed."""
-        found: dict[str, dict[str, None]] = {}
+        parts = self.method.parts if isinstance(self.method, Kept) else ()
+        found = {name: {"": None} for part in parts for name in self._followed_anyway(part)}
         for needs in self.needs.values():
             for name in dict.fromkeys(read.input for read in needs.reads):
                 found.setdefault(name, {})[needs.condition_of(name)] = None
         return {name: " OR ".join(conditions) for name, conditions in found.items() if "" not in conditions}
+
+    def _followed_anyway(self, part: KeptPart) -> Sequence[str]:
+        """Return the inputs of a kept relation of which every changed row is followed."""
+        return part.whole if part.name in self.needs else inputs_of(relation_text(part))
 
     def lines(self) -> Iterator[str]:
         """Yield the lines that ``medallion explain`` prints."""

@@ -19,7 +19,7 @@ from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
 from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
-from medallion.storage.merge_on_read import FileLayout
+from medallion.storage.merge_on_read import FileLayout, find_rows
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.table_features import features_for_spark
 
@@ -80,8 +80,8 @@ def apply_feed(
         else:
             record_idle_hour(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    if not by_spark and state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
-        _apply_in_process(lake, feed, hour, state)
+    is_local = delta_writes.writes_here(state, lake.marks_from) and decoded.bytes <= MAX_CHANGE_BYTES
+    if is_local and _apply_in_process(lake, feed, hour, state):
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each table has a session of its own.
     metadata = stamped(bronze_metadata(feed.keys, known={"hour": hour}), delta)
@@ -113,20 +113,28 @@ def applied_before(lake: Lake, table: Feed | ChangeLog, decoded: Decoded | None)
     )
 
 
-def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> None:
-    """Apply an hour's last change of each key to the table, in one commit by this process."""
+def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> bool:
+    """Apply an hour's last change of each key to the table, in one commit by this process.
+
+    Returns whether it was done: not if files of a large table would have to be rewritten.
+    """
     from medallion.ingest.arrow_merge import last_images, merge_into
 
     last = last_images(decoded_file(lake, feed, hour), feed.keys)
     folder, names = lake.folder(feed.name), [c.name for c in feed.columns]
-    known = delta_writes.rows_with_keys(table.delta, folder, last.select(list(feed.keys)), names)
+    may_rewrite = table.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES
+    layout = FileLayout(folder, _file_size(table), lake.marks_from, may_rewrite)
+    keys = last.select(list(feed.keys))
+    if found := find_rows(table.delta, layout, keys):
+        known = delta_writes.with_plain_texts(found.rows.select(names))
+    else:
+        known = delta_writes.rows_with_keys(table.delta, folder, keys, names)
     merge = merge_into(known, last, feed.keys)
     counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
     commit = delta_writes.properties(
         bronze_metadata(feed.keys, known=counts), (LEDGER, hour_number(hour)), upon=table.delta
     )
-    layout = FileLayout(folder, _file_size(table), lake.marks_from)
-    delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, layout)
+    return delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, layout, found)
 
 
 def record_idle_hour(table: TableState, hour: str) -> None:

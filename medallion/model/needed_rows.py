@@ -84,7 +84,7 @@ class _Walk:
             case "Window":
                 kept = {part.id for part in node.parts.get("partitionSpec", ()) if part.is_column}
                 return replace(below[0], copies=_only(kept, below[0].copies))
-            case "Sort" | "Generate" | "Distinct":
+            case "Sort" | "Generate":
                 return below[0]
             case "Expand":
                 return replace(below[0], copies={})

@@ -35,7 +35,7 @@ from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns
 
-VERSION = 8  # version of the proofs; what another version proved is proven again
+VERSION = 9  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
 
 Node = Feed | ChangeLog | Table
@@ -164,28 +164,31 @@ class Prover:
             analysis.columns,
             inputs,
             restricted,
-            reads=columns_read(self.plan_of(table)),
+            reads=self._reads(table, inputs),
             needs=self._needs(table, inputs),
         )
 
+    def _reads(
+        self, table: Table, inputs: Mapping[str, tuple[Column, ...]]
+    ) -> dict[str, Mapping[str, tuple[str, ...]]]:
+        """Return the columns that the query uses, and those that what is kept of it uses."""
+        states = _states_by_key(table)
+        plans = {name: read_plan(self._optimized(query, inputs)) for name, query in states.items()}
+        return {"": columns_read(self.plan_of(table)), **{name: columns_read(plan) for name, plan in plans.items()}}
+
     def _needs(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> dict[str, Needs]:
         """Return what each query that is computed for some keys needs of its inputs."""
-        match table.method:
-            case ByKey():
-                queries = {"": table.query}
-            case Kept(parts):
-                queries = {part.name: state_text(part) for part in parts if part.by is not None}
-            case _:
-                return {}
+        queries = {"": table.query} if isinstance(table.method, ByKey) else _states_by_key(table)
         needs = {}
         for name, query in queries.items():
-            read = {given: inputs[given] for given in inputs_of(query)}
-            analysis = self.ask(query, read, optimize=True)
+            analysis = self._optimized(query, inputs)
             if analysis.optimized:
-                needs[name] = needed_rows(
-                    read_plan(replace(analysis, plan=analysis.optimized)).root, analysis.reads, read
-                )
+                optimized = read_plan(replace(analysis, plan=analysis.optimized))
+                needs[name] = needed_rows(optimized.root, analysis.reads, _only_read(query, inputs))
         return needs
+
+    def _optimized(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+        return self.ask(query, _only_read(query, inputs), optimize=True)
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:
         known = table.is_incremental
@@ -215,6 +218,16 @@ class Prover:
         plan = self.plan_of(table)
         prove_functions(plan, table.query, known=known)
         self._prove_answers(table, plan, known=known)
+
+
+def _states_by_key(table: Table) -> dict[str, str]:
+    """Return the SQL of each state that is followed by a key, by its kept relation."""
+    parts = table.method.parts if isinstance(table.method, Kept) else ()
+    return {part.name: state_text(part) for part in parts if part.by is not None}
+
+
+def _only_read(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> dict[str, tuple[Column, ...]]:
+    return {name: inputs[name] for name in inputs_of(query)}
 
 
 def proven_before(table: Table) -> Proof | None:

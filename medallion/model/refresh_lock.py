@@ -214,7 +214,10 @@ def _entry_of(record: Mapping[str, Any]) -> Entry:
 
 def _proof_of(record: Mapping[str, Any]) -> Proof:
     columns = {name: _columns(entries) for name, entries in record["inputs"].items()}
-    reads = {name: tuple(map(str, names)) for name, names in record["reads"].items()}
+    reads = {
+        part: {name: tuple(map(str, names)) for name, names in columns_read.items()}
+        for part, columns_read in record["reads"].items()
+    }
     needs = {name: _needs_of(entry) for name, entry in record["needs"].items()}
     known = {"columns": _columns(record["columns"]), "inputs": columns, "reads": reads, "needs": needs}
     return Proof(**{**record, **known})

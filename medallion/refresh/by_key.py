@@ -5,7 +5,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
-from medallion.model.needs import Needs
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
@@ -36,15 +35,14 @@ MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark wri
 MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
 
 
-def upsert(refresh: Refresh, by: ByKey, values: list[Any]) -> Written:
-    """Replace the rows with these ``values`` of the key."""
+def upsert(refresh: Refresh, by: ByKey, values: list[Any], *, by_spark: bool = False) -> Written:
+    """Replace the rows with these ``values`` of the key. by_spark: whether Spark writes them in any case."""
     former, column = refresh.former, by.column
-    is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(former.delta)
+    is_local = delta_writes.writes_here(former, refresh.lake.marks_from) and not by_spark
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
     proof = refresh.proof
-    needs = proof.needs.get("", Needs())
-    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, needs).frames()
+    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values).frames()
     frames: Frames = sides[0] if sides else frames_without_rows(spark, proof.inputs)
     rows = session_of(frames).sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
@@ -53,14 +51,15 @@ def upsert(refresh: Refresh, by: ByKey, values: list[Any]) -> Written:
     data = collect(rows, max_local_rows(former)) if is_local else None  # a few keys may have many rows
     if data is not None:
         _require_touched(data, column, values)
-        _replace_here(refresh, data, column, values, commit)
+        if not _replace_here(refresh, data, column, values, commit):
+            return upsert(refresh, by, values, by_spark=True)
         count = data.num_rows
     else:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
     note = f"{len(values):,} values of {column}"
-    if by_spark := note_of(former.delta):
-        note += f"; {by_spark}"
+    if written_by_spark := note_of(former.delta):
+        note += f"; {written_by_spark}"
     if clustering:
         note += f"; {clustering}"
     return Written(
@@ -90,10 +89,9 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     Raises FullRecompute if they are unknown or too many, or if replacing their rows costs more than a full recompute.
     """
     require_followable(refresh.changes, refresh.inputs)
-    proof = refresh.proof
-    needs = proof.needs.get("", Needs())
-    inputs, changes = refresh.inputs, refresh.changes
-    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, proof.reads, inputs, changes, needs)
+    proof, inputs, changes = refresh.proof, refresh.inputs, refresh.changes
+    reads, needs = proof.reads_of(), proof.needs_of()
+    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, reads, inputs, changes, needs)
     values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
@@ -112,7 +110,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     if refresh.is_clustered or wanted == 1 or features_for_spark(former.delta):
         return None
     file_bytes, started = max(1, former.bytes // wanted), perf_counter()
-    if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
+    if former.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         of_commit = {
@@ -125,12 +123,13 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     return f"clustered by {column}, which took {perf_counter() - started:.1f} s: the last full refresh did not"
 
 
-def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> None:
-    """Write the new rows in this process."""
+def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> bool:
+    """Write the new rows in this process; return whether it was done, as ``replace_rows`` does."""
     former = refresh.former
     size = max(1, former.bytes // files_by_key(former.rows))
-    layout = FileLayout(refresh.lake.at(refresh.path), size, refresh.lake.marks_from)
-    replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), layout)
+    may_rewrite = former.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES
+    layout = FileLayout(refresh.lake.at(refresh.path), size, refresh.lake.marks_from, may_rewrite)
+    return replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), layout)
 
 
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:

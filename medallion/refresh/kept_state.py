@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.model.kept_text import counters_of, group_names, inputs_of, relation_text, state_text, view_text
 from medallion.model.methods import KeptPart
-from medallion.model.needs import Needs
 from medallion.model.refresh_method import SIDE
 from medallion.refresh.inputs import changes_since
 from medallion.refresh.keyed_inputs import Frames, KeyedInputs, session_of
@@ -116,12 +115,12 @@ class KeptState:
             names = [f"`{column}`" for column, _, _ in columns]
             before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
             return {name: before}, {name: after}
-        reads, needs = target.proof.reads, target.proof.needs.get(self.name, Needs())
+        reads, needs = target.proof.reads_of(self.name), target.proof.needs_of(self.name)
         values = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs).values()
         if not values:
             return None
         former = {name: self._former(name, change, origin) for name, change in changes.items()}
-        inputs = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values, needs)
+        inputs = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values, self.name)
         if (sides := inputs.frames()) is None:
             return None
         older, newer = sides

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
-from medallion.model.needs import Needs
 from medallion.model.plan import Column
 from medallion.refresh.needed_inputs import NeededInputs
 from medallion.refresh.plan import Target
@@ -28,9 +27,9 @@ States = Mapping[str, TableState]
 class KeyedInputs:
     """Inputs of a table, restricted to some values of the key.
 
-    target: the table that is refreshed. by: the key, and the paths to it. keyed: by input that has the key, its column.
-    sides: the states of the inputs, such as before and after a change. values: of the key, sorted, null last. needs:
-    what the query that reads the inputs needs of them.
+    target: the table that is refreshed. spark: the session of frames that Spark reads. by: the key, and the paths to
+    it. keyed: by input that has the key, its column. sides: the states of the inputs, such as before and after a
+    change. values: of the key, sorted, null last. part: the kept relation that is computed; empty for the whole query.
     """
 
     target: Target
@@ -39,14 +38,15 @@ class KeyedInputs:
     keyed: Mapping[str, str]
     sides: Sequence[States]
     values: Sequence[Any]
-    needs: Needs
+    part: str = ""
 
     def frames(self) -> list[Frames] | None:
         """Return, for each side, a frame for each input; None if no row follows from the inputs on any side.
 
+        All frames belong to one session, ``session_of`` them, which need not be that of the caller.
         Inputs from which few rows are needed are read in this process, as Spark would read all of their rows.
         """
-        needed = NeededInputs(self.target, self.by, self.keyed, self.sides, tuple(self.values), self.needs)
+        needed = NeededInputs(self.target, self.by, self.keyed, self.sides, tuple(self.values), self.part)
         read = needed.read()
         if not needed.values:
             return None
@@ -79,7 +79,7 @@ class KeyedInputs:
 
     def _frame(self, spark: "SparkSession", name: str, rows: "pa.Table") -> "DataFrame":
         """Return a frame of rows with all columns of the input; those that the query does not use are null."""
-        used = [column for column, *_ in self.target.proof.columns_of(name)]
+        used = [column for column, *_ in self.target.proof.columns_of(name, self.part)]
         frame = self.target.run.passed.frame(spark, rows.select(used))
         every = self.target.proof.inputs[name]
         if len(used) == len(every):

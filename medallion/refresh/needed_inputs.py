@@ -8,6 +8,7 @@ next, and a value of the key for which no row is left is dropped; so the smalles
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
@@ -28,7 +29,7 @@ _ANY_READ = -1
 class NeededInputs:
     """The needed rows of the inputs of a table.
 
-    target, by, keyed, sides, needs: as in ``KeyedInputs``. values: of the key, sorted, null last; those for which no
+    target, by, keyed, sides, part: as in ``KeyedInputs``. values: of the key, sorted, null last; those for which no
     row is needed are dropped.
     """
 
@@ -37,10 +38,15 @@ class NeededInputs:
     keyed: Mapping[str, str]
     sides: Sequence[Mapping[str, TableState]]
     values: Values
-    needs: Needs
+    part: str = ""
     _rows: "dict[str, list[pa.Table] | None]" = field(default_factory=dict)
     _values: dict[tuple[str, int, str], Values | None] = field(default_factory=dict)  # by input, read and column
     _held: dict[str, list[Clause]] = field(default_factory=dict)  # the clauses that hold for the rows of an input
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What is needed of the inputs."""
+        return self.target.proof.needs_of(self.part)
 
     def read(self) -> "dict[str, list[pa.Table] | None]":
         """Return, by input, its needed rows on each side; None for an input that Spark has to read."""
@@ -63,7 +69,7 @@ class NeededInputs:
 
     def _read(self, name: str, clauses: tuple[Clause, ...]) -> "list[pa.Table] | None":
         states = [side[name] for side in self.sides]
-        own = {column for column, *_ in self.target.proof.columns_of(name)}
+        own = {column for column, *_ in self.target.proof.columns_of(name, self.part)}
         ways = (way for via in self.by.via.values() for way in via.ways)
         paths = {way.as_column for way in ways if way.through == name}
         of_links = {link.of for read in self.needs.reads for link in read.links if self._input(link.read) == name}
@@ -152,8 +158,13 @@ class NeededInputs:
 
 
 def values_in(sides: "Sequence[pa.Table]", column: str) -> Values | None:
-    """Return the values in a column of rows, sorted, without null, which equals nothing; None if not known."""
-    found = _distinct(sides, column)
+    """Return the values in a column of rows, sorted, without null, which equals nothing; None if not known.
+
+    Those of floating columns are not: 0.0 and -0.0 are equal in a join, and different in a list of values.
+    """
+    import pyarrow.types as of
+
+    found = None if of.is_floating(sides[0].schema.field(column).type) else _distinct(sides, column)
     return tuple(sorted(found - {None})) if found is not None and len(found) <= MAX_LEADING_VALUES else None
 
 

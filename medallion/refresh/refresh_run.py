@@ -93,4 +93,5 @@ class RefreshRun:
     def columns_read(self, name: str) -> frozenset[str]:
         """Return the columns of a table that the refreshed tables use, so that its rows are read once for all."""
         readers = (self.proof_of(table) for table in self.refreshed if name in table.inputs)
-        return frozenset(column for proof in readers for column, *_ in proof.columns_of(name))
+        columns = (columns for proof in readers for columns in proof.columns_by_part(name))
+        return frozenset(column for names in columns for column, *_ in names)

@@ -28,9 +28,10 @@ MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or
 class Trace:
     """Trace changes of inputs to the key values that they touch.
 
-    by: the key, and the paths from inputs to it. restricted: by input that has the key, its column. reads: the columns
-    of inputs that the query uses. inputs: their current states. changes: what is new in each of them. needs: what the
-    query needs of the inputs.
+    spark: reads what this process does not. lake: where the inputs are. by: the key, and the paths from inputs to it.
+    restricted: by input that has the key, its column. reads: the columns of inputs that matter; of an input that is
+    missing, all do. inputs: their current states. changes: what is new in each of them. needs: what the query needs of
+    the inputs.
     """
 
     spark: "SparkSession"
@@ -82,7 +83,9 @@ class Trace:
         for way in self.by.via[name].ways:
             # Many values of a column on the path may lead to few key values.
             values = self._changed(name, way.column, change, MAX_LEADING_VALUES)
-            sought = pa.table({way.as_column: values.drop_null()})
+            if not len(known := values.drop_null()):  # Spark Connect takes no rows without a type
+                continue
+            sought = pa.table({way.as_column: known})
             is_here = self._is_read_here(way.through)
             touched |= self._reached_here(way.through, sought) if is_here else self._reached(way.through, sought)
         return touched
@@ -117,7 +120,8 @@ class Trace:
             values = distinct_values(delta, folder, way.column, sought, MAX_LEADING_VALUES + 1)
             if len(values) > MAX_LEADING_VALUES:
                 raise FullRecompute(f"more than {MAX_LEADING_VALUES:,} values of {way.column} changed")
-            touched |= self._reached_here(way.through, pa.table({way.as_column: values.combine_chunks().drop_null()}))
+            if len(known := values.combine_chunks().drop_null()):
+                touched |= self._reached_here(way.through, pa.table({way.as_column: known}))
         return touched
 
     def _reached(self, name: str, sought: "pa.Table | DataFrame") -> set[Any]:

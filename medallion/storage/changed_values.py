@@ -25,11 +25,12 @@ def changed_values(
 ) -> "pa.Array":
     """Return the distinct values of ``column`` in the rows that ``changes`` of a table deleted and inserted.
 
-    Reading stops after the batch that exceeds ``max_values``, so memory does not grow with the change.
-
     compared: the columns that matter, if known: a row that was deleted and inserted with the same values in them counts
-    as unchanged. A change that is too large to compare has all of its rows. condition: in the SQL of DuckDB, over these
-    columns; rows for which it does not hold do not matter.
+    as unchanged. Of a change of more than MAX_COMPARED_BYTES, all rows count. condition: in the SQL of DuckDB, over
+    these columns; rows for which it does not hold do not matter.
+
+    Memory does not grow with the change: where rows are not compared, reading stops after the batch with which there
+    are more than ``max_values``. Callers must expect more values than that.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -62,9 +63,10 @@ def _differing_rows(folder: Place, changes: Changes, columns: Sequence[str], con
     if not parts:
         return pa.table({})
     try:
-        rows = rows_that_hold(pa.concat_tables(parts), [Clause((), condition)])
+        # Spark writes files whose columns are nullable, even of a table in which they are not.
+        rows = rows_that_hold(pa.concat_tables(parts, promote_options="default"), [Clause((), condition)])
         counted = rows.group_by([*columns]).aggregate([(_SIDE, "sum")])
-    except pa.ArrowNotImplementedError:  # a column has a type that Arrow does not group
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # types that Arrow does not group, or of different files
         return None
     return counted.filter(pc.not_equal(counted[f"{_SIDE}_sum"], 0))
 

@@ -120,6 +120,7 @@ def rows_with_values(
 def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
     """Return the rows for which at least one of the clauses holds."""
     import duckdb
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -134,7 +135,7 @@ def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
     compared = rows.select([name for name in rows.column_names if name in wanted or quoted(name) in conditions])
     with duckdb.connect() as connection:
         # Only row numbers come back, as not every type survives the way through a database.
-        connection.register("live", compared.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64())))
+        connection.register("live", compared.append_column(_NUMBER, pa.array(np.arange(rows.num_rows))))
         query = f'SELECT "{_NUMBER}" FROM live WHERE {_where(connection, clauses, rows.schema)} ORDER BY "{_NUMBER}"'
         return rows.take(connection.execute(query).to_arrow_table()[_NUMBER])
 

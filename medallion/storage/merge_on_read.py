@@ -46,12 +46,51 @@ class FileLayout:
     """How a change writes the files of a table.
 
     folder: of the table. bytes: target size of a data file. marks_from: the size in bytes from which a table is merged
-    on read; None for never.
+    on read; None for never. may_rewrite: whether this process may rewrite files where merging on read does not pay.
     """
 
     folder: Place
     bytes: int
     marks_from: int | None = None
+    may_rewrite: bool = True
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Rows of a table by key, and where they are.
+
+    rows: with the table's columns and types, sorted by file and position. files, positions: those of each row. path_of:
+    the path in the log of each file.
+    """
+
+    rows: "pa.Table"
+    files: "pa.Array"
+    positions: "np.ndarray[Any, Any]"
+    path_of: Mapping[str, str]
+
+    def having(self, keys: "pa.Table") -> "FoundRows":
+        """Return the rows with some of the keys, none of which is null."""
+        import numpy as np
+        import pyarrow as pa
+
+        names = keys.column_names
+        own = pa.table({name: self.rows[name].cast(keys.schema.field(name).type) for name in names})
+        numbered = own.append_column(FILE, pa.array(np.arange(len(own))))
+        wanted = numbered.join(keys, names, join_type="left semi")[FILE].combine_chunks().sort()
+        return FoundRows(
+            self.rows.take(wanted), self.files.take(wanted), self.positions[wanted.to_numpy()], self.path_of
+        )
+
+    def by_file(self) -> "dict[str, np.ndarray[Any, Any]]":
+        """Return the positions, sorted, by the path of their file."""
+        import numpy as np
+
+        if not len(self.rows):
+            return {}
+        encoded = self.files.dictionary_encode()
+        starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
+        parts = np.split(self.positions, starts[1:])
+        return dict(zip(map(self.path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -62,12 +101,29 @@ class _Touched:
     positions: "Mapping[str, np.ndarray[Any, Any]]"
 
 
+def find_rows(delta: "DeltaTable", layout: FileLayout, keys: "pa.Table") -> FoundRows | None:
+    """Return the rows with ``keys``, a table with key columns, of a table that is merged on read; None of another."""
+    import pyarrow as pa
+
+    files = pa.table(delta.get_add_actions(flatten=True))
+    if not _is_eligible(delta, layout, files):
+        return None
+    sought = keys.group_by(keys.column_names).aggregate([])
+    return _find(delta, layout.folder, sought, _files_with(files, sought))
+
+
 def replace_marking(
-    delta: "DeltaTable", layout: FileLayout, rows: "pa.Table", keys: "pa.Table", commit: "CommitProperties"
+    delta: "DeltaTable",
+    layout: FileLayout,
+    rows: "pa.Table",
+    keys: "pa.Table",
+    commit: "CommitProperties",
+    found: FoundRows | None = None,
 ) -> bool:
     """Replace the rows with ``keys`` by ``rows`` in one commit with its change data feed, if merging on read pays.
 
-    rows: with the table's columns and types. keys: a table with key columns.
+    rows: with the table's columns and types. keys: a table with key columns. found: the rows with these keys, none of
+    which is null, and others, if they were read before.
 
     Returns:
         Whether it was done. If not, nothing is changed, and the caller must rewrite files.
@@ -79,9 +135,12 @@ def replace_marking(
     files = pa.table(delta.get_add_actions(flatten=True))
     if not _is_eligible(delta, layout, files):
         return False
-    sought = keys.group_by(keys.column_names).aggregate([])
-    candidates = _files_with(files, sought)
-    touched = _find(delta, layout.folder, sought, candidates)
+    if found is None:
+        sought = keys.group_by(keys.column_names).aggregate([])
+        found = _find(delta, layout.folder, sought, _files_with(files, sought))
+    else:
+        found = found.having(keys)
+    touched = _Touched(found.rows, found.by_file())
     if touched.positions and not _pays(delta, layout, files, touched):
         return False
     added = add_actions(layout.folder, delta.version(), touched.positions.keys())
@@ -140,7 +199,7 @@ def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
     return [path for path, wanted in zip(files["path"].to_pylist(), may, strict=True) if wanted]
 
 
-def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[str]) -> _Touched:
+def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[str]) -> FoundRows:
     """Find the rows with one of ``keys`` in the files with these paths."""
     snapshot = snapshot_of(delta, folder, paths)
     columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
@@ -148,19 +207,8 @@ def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[
         connection.register("keys", keys)
         query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
         rows = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
-    return _Touched(rows.select(snapshot.schema.names).cast(snapshot.schema), _by_file(rows, path_of))
-
-
-def _by_file(rows: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
-    """Return the positions of rows by file; the rows are sorted by file and position."""
-    import numpy as np
-
-    if not len(rows):
-        return {}
-    encoded = rows[FILE].combine_chunks().dictionary_encode()
-    starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
-    parts = np.split(rows[POSITION].to_numpy(), starts[1:])
-    return dict(zip(map(path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
+    own = rows.select(snapshot.schema.names).cast(snapshot.schema)
+    return FoundRows(own, rows[FILE].combine_chunks(), rows[POSITION].to_numpy(), path_of)
 
 
 def _pays(delta: "DeltaTable", layout: FileLayout, files: "pa.Table", touched: _Touched) -> bool:

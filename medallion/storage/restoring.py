@@ -50,9 +50,11 @@ def restore_with_feed(delta: "DeltaTable", folder: Place, former: "DeltaTable", 
         [*_rows_of_files(folder, delta, gone), *_marked_rows(folder, former, delta, marked)],
         [*_rows_of_files(folder, former, back), *_marked_rows(folder, delta, former, marked)],
     )
-    actions: list[tuple[str, Action]] = [("remove", removal(now[path])) for path in sorted(differing & now.keys())]
-    actions += [("add", {**then[path], "dataChange": True}) for path in sorted(differing & then.keys())]
-    if len(feed):
+    differs = len(feed) > 0  # not after upkeep alone, and readers then have nothing to follow
+    removed = (removal(now[path], data_change=differs) for path in sorted(differing & now.keys()))
+    actions: list[tuple[str, Action]] = [("remove", action) for action in removed]
+    actions += [("add", {**then[path], "dataChange": differs}) for path in sorted(differing & then.keys())]
+    if differs:
         actions.append(("cdc", write_change_file(folder, feed)))
     metrics = {"numRemovedFiles": len(differing & now.keys()), "numRestoredFiles": len(differing & then.keys())}
     commit_actions(delta, folder, actions, commit, "RESTORE", metrics)
@@ -118,7 +120,7 @@ def _feed(deleted: "list[pa.Table]", inserted: "list[pa.Table]") -> "pa.Table":
 
     sides = {"delete": pa.concat_tables(deleted), "insert": pa.concat_tables(inserted)}
     schema = sides["delete"].schema
-    if not any(map(pa.types.is_floating, schema.types)):  # 0.0 and -0.0 are equal, but not the same
+    if not any(map(_holds_floats, schema.types)):  # 0.0 and -0.0 are equal, but not the same
         with duckdb.connect() as connection:
             for kind, rows in sides.items():
                 connection.register(kind, rows)
@@ -129,6 +131,13 @@ def _feed(deleted: "list[pa.Table]", inserted: "list[pa.Table]") -> "pa.Table":
     return pa.concat_tables(
         [rows.append_column(_CHANGE_TYPE, pa.repeat(pa.scalar(kind), len(rows))) for kind, rows in sides.items()]
     )
+
+
+def _holds_floats(kind: "pa.DataType") -> bool:
+    """Whether a type is of floating numbers, or has them inside."""
+    import pyarrow.types as of
+
+    return of.is_floating(kind) or any(_holds_floats(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _schema(delta: "DeltaTable") -> "pa.Schema":

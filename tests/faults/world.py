@@ -178,6 +178,9 @@ _EFFECTS = (
     ("deltalake.table.TableMerger", "execute"),
     ("pyspark.sql.readwriter.DataFrameWriter", "save"),
     ("pathlib.Path", "replace"),
+    ("medallion.storage.log_writer", "create_whole"),
+    ("medallion.storage.data_files", "write_new"),
+    ("medallion.storage.merge_on_read", "write_new"),
     ("medallion.storage.s3.S3Path", "write_bytes"),
     ("medallion.storage.s3.S3Path", "upload"),
 )

@@ -25,8 +25,10 @@ from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
-from medallion.storage import delta_writes, fence
+from medallion.storage import delta_writes, fence, merge_on_read
+from medallion.storage.deletion_vectors import may_have_vectors
 from medallion.storage.lake import Lake, state_of
+from medallion.storage.live_rows import read_live_rows
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.commits import fencing_number
 from tests.shop import graph, registry
@@ -141,6 +143,24 @@ def test_inserts_updates_and_deletes_are_merged_by_key(shop: Shop) -> None:
     shop.change(H0, insert(supplier(4, 9)), delete(supplier(2)), insert(supplier(2, 30)), delete(supplier(3)))
     shop.apply()
     assert shop.lead_times() == {1: 7, 2: 30, 4: 9}
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_rows_of_a_large_table_are_marked_here_and_files_are_rewritten_by_spark(
+    shop: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch, pays: bool
+) -> None:
+    monkeypatch.setattr(delta_writes, "MAX_REWRITTEN_TABLE_BYTES", -1)
+    monkeypatch.setattr(merge_on_read, "MAX_DEAD_SHARE", 1 if pays else 0)
+    monkeypatch.setattr(Settings, "marks_from", 1)
+    shop.driver = Driver(shop.settings, report=lambda _: None)
+    shop.driver.use(spark)
+    shop.change(H0, insert(supplier(4, 9)), delete(supplier(2)), insert(supplier(2, 30)), delete(supplier(3)))
+    shop.apply()
+    delta = shop.lake.opened(shop.lake.path(SUPPLIERS))
+    assert may_have_vectors(delta) == pays
+    assert delta.history(1)[0]["engineInfo"].startswith("Apache-Spark") != pays
+    rows = read_live_rows(delta, Path(shop.lake.path(SUPPLIERS))).to_pylist()
+    assert {row["supplier_id"]: row["lead_time_days"] for row in rows} == {1: 7, 2: 30, 4: 9}
 
 
 def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,17 @@ QUERIES = {
         u AS (SELECT user_id, tier FROM {{bronze_users}})
         SELECT t.k, SUM(t.n) AS n, COUNT(*) AS c FROM t INNER JOIN u ON u.user_id = t.user_id GROUP BY t.k
     """,
+    "a maximum that the rest does not use": f"""
+        WITH t AS (SELECT o.status AS k, SUM(i.n) AS s, MAX(i.price) AS m FROM {BOTH} GROUP BY o.status)
+        SELECT k, s FROM t
+    """,
+    "values of rows that the rest does not use": f"""
+        WITH t AS (
+            SELECT o.order_id AS k, i.item_id, i.n, i.price AS p FROM {BOTH}
+            WHERE i.n >= (SELECT AVG(n) FROM {{bronze_items}})
+        )
+        SELECT k, item_id, n FROM t ORDER BY n DESC, item_id, k LIMIT 4
+    """,
     "groups of several levels": f"""
         SELECT
             o.status AS k, i.product_id % 2 AS odd, GROUPING_ID() AS level, SUM(i.n) AS n, COUNT(*) AS c,

@@ -1,6 +1,7 @@
 """medallion explain says what a change touches and why nothing else is done, without Spark where refresh.lock knows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from click.testing import CliRunner
 from medallion.cli.main import cli
 from medallion.derive.explain import Explanation
 from medallion.errors import MedallionError, UsageError
-from medallion.model.methods import ByKey, Via
+from medallion.model.methods import ByKey, Kept, KeptItem, KeptPart, Via
+from medallion.model.needs import Needs, Read
 from medallion.model.table import Table
 from medallion.ui.table import _explained
 from tests.shop import registry
@@ -47,6 +49,26 @@ def test_an_incremental_aggregate_names_its_parts_and_the_rest_in_sql() -> None:
     assert [*found["parts"]] == ["weeks", ""]
     assert "{silver_confirmed_order_items}" in found["parts"]["weeks"]
     assert "{weeks}" in found["parts"][""] and "{silver_confirmed_order_items}" not in found["parts"][""]
+
+
+def test_rows_that_matter_are_named_where_every_part_of_the_query_agrees() -> None:
+    condition = "\"status\" = 'open'"
+    item = KeptItem("k", "key", "status", "", "string")
+    by = ByKey("order_id", {}, {"bronze_orders": "order_id"})
+    by_key = KeptPart("_kept_0", "", "FROM {bronze_orders}", (item,), is_grouped=True, by=by)
+    row_by_row = replace(by_key, name="_kept_1", by=None)
+    needs = {"_kept_0": Needs((Read("bronze_orders", condition),))}
+
+    def needed(*parts: KeptPart) -> dict[str, str]:
+        method = Kept(parts, "SELECT 1")
+        table = Table(keys=("k",), query="SELECT * FROM {bronze_orders}", method=method, name="gold_x")
+        explanation = Explanation(table, "a reason", {}, {}, {}, needs=needs)
+        assert ("only these rows matter" in "\n".join(explanation.lines())) == bool(explanation.needed())
+        return explanation.needed()
+
+    assert needed(by_key) == {"bronze_orders": condition}
+    assert needed(by_key, row_by_row) == {}, "the second part follows every row"
+    assert needed(replace(by_key, whole=("bronze_orders",))) == {}, "any change of it rebuilds the state"
 
 
 def test_latest_rows_name_their_span_in_the_units_of_the_query() -> None:

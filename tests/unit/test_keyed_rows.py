@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -46,6 +47,21 @@ def expected(delta: DeltaTable, folder: Path, wanted: dict[str, list[Any]]) -> l
     rows = read_live_rows(delta, folder).to_pylist()
     chosen = (row for row in rows if any(row[column] in values for column, values in wanted.items()))
     return sorted(map(tuple, (row.values() for row in chosen)), key=str)
+
+
+def test_changes_whose_files_differ_in_what_may_be_null_are_compared(tmp_path: Path) -> None:
+    required = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(str(tmp_path), pa.table({"k": [1, 2], "n": [1, 1]}, required), configuration=configuration)
+    first = DeltaTable(str(tmp_path)).version()
+    for n in (2, 3):
+        write_deltalake(str(tmp_path), pa.table({"k": [2], "n": [n]}, required), mode="overwrite", predicate="k = 2")
+    found = changes(tmp_path, first, DeltaTable(str(tmp_path)).version())
+    stored = tmp_path / found.files[-1][2]
+    as_spark_writes = pq.read_table(stored)
+    assert not as_spark_writes.schema.field("n").nullable
+    pq.write_table(as_spark_writes.cast(pa.schema([pa.field(f.name, f.type) for f in as_spark_writes.schema])), stored)
+    assert changed_values(tmp_path, "k", found, 100, ["n"]).to_pylist() == [2]
 
 
 @pytest.mark.parametrize("marks_from", [None, 1], ids=["copied on write", "merged on read"])

@@ -57,9 +57,10 @@ def read(folder: Path, states: dict[str, TableState], values: tuple[int, ...], o
     """Return, by input, the first column of the rows that are read, and the values of the key that are left."""
     columns = {name: [(column, "bigint", True) for column in rows.column_names] for name, rows in TABLES.items()}
     run = SimpleNamespace(rows=KeyedRows(), columns_read=lambda _: frozenset[str]())
-    proof, lake = SimpleNamespace(columns_of=columns.__getitem__), SimpleNamespace(folder=folder.joinpath)
+    proof = SimpleNamespace(columns_of=lambda name, _: columns[name], needs_of=lambda _: of)
+    lake = SimpleNamespace(folder=folder.joinpath)
     target = cast(Target, SimpleNamespace(proof=proof, lake=lake, run=run))
-    needed = NeededInputs(target, BY, BY.columns, [states], values, of)
+    needed = NeededInputs(target, BY, BY.columns, [states], values)
     rows = needed.read()
     firsts = {name: sides and sides[0][TABLES[name].column_names[0]].to_pylist() for name, sides in rows.items()}
     return {name: sides and sorted(sides) for name, sides in firsts.items()}, [*needed.values]
@@ -71,6 +72,13 @@ def test_nothing_but_keys_and_paths_restricts_rows_where_needs_are_unknown(
     rows, values = read(tmp_path, states, (3, 4, 55), Needs())
     assert rows == {"orders": [3, 4, 55], "lines": [3, 3, 4, 4, 55, 55], "customers": [3, 4, 15], "countries": [1, 2]}
     assert values == [3, 4, 55]
+
+
+def test_values_of_a_floating_column_restrict_nothing() -> None:
+    """A join takes 0.0 for -0.0; a list of values does not."""
+    rows = pa.table({"rate": pa.array([0.0, 1.5]), "n": [1, 2]})
+    assert values_in([rows], "rate") is None
+    assert values_in([rows], "n") == (1, 2)
 
 
 def test_a_condition_on_one_input_restricts_those_that_are_joined_with_it(

@@ -89,6 +89,35 @@ def test_what_is_applied_again_as_it_was_is_no_change(tmp_path: Path) -> None:
     assert changed_values(tmp_path, "k", found, 100, ["v"]).to_pylist() == [3]
 
 
+def test_files_that_upkeep_rewrote_are_no_change(tmp_path: Path) -> None:
+    make(tmp_path)
+    change(tmp_path, [(1, "marked")], [7])
+    former = DeltaTable(str(tmp_path))
+    DeltaTable(str(tmp_path)).optimize.compact(target_size=1 << 30)
+    delta = DeltaTable(str(tmp_path))
+    known, wanted = delta.version(), rows_at(tmp_path)
+    assert delta.file_uris() != former.file_uris(), "rewritten"
+    assert restore_with_feed(delta, tmp_path, former, properties("{}", upon=delta))
+    assert rows_at(tmp_path) == wanted
+    assert not changes(tmp_path, known, delta.version())
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.struct([("x", pa.float64())]), pa.list_(pa.float32())], ids=str)
+def test_a_zero_that_gets_another_sign_goes_back_too(tmp_path: Path, kind: pa.DataType) -> None:
+    def row(zero: float) -> pa.Table:
+        value = {"x": zero} if pa.types.is_struct(kind) else [zero] if pa.types.is_list(kind) else zero
+        return pa.table({"k": pa.array([1], pa.int64()), "v": pa.array([value], kind)})
+
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(str(tmp_path), row(0.0), configuration=configuration)
+    write_deltalake(str(tmp_path), row(-0.0), mode="overwrite")
+    delta, former = DeltaTable(str(tmp_path)), DeltaTable(str(tmp_path), 0)
+    assert restore_with_feed(delta, tmp_path, former, properties("{}", upon=delta))
+    ((_, kind_of_file, name),) = changes(tmp_path, 1, 2).files
+    assert kind_of_file == "cdc"
+    assert sorted(pq.read_table(tmp_path / name)["_change_type"].to_pylist()) == ["delete", "insert"]
+
+
 def test_another_restore_is_left_to_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path / "large")
     change(tmp_path / "large", [(1, "a")], [])
