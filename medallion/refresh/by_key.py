@@ -42,7 +42,8 @@ def upsert(refresh: Refresh, by: ByKey, values: list[Any], *, by_spark: bool = F
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
     proof = refresh.proof
-    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values).frames()
+    changed = _trace(refresh, by).changed
+    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, changed=changed).frames()
     frames: Frames = sides[0] if sides else frames_without_rows(spark, proof.inputs)
     rows = session_of(frames).sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
@@ -89,14 +90,18 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     Raises FullRecompute if they are unknown or too many, or if replacing their rows costs more than a full recompute.
     """
     require_followable(refresh.changes, refresh.inputs)
-    proof, inputs, changes = refresh.proof, refresh.inputs, refresh.changes
-    reads, needs = proof.reads_of(), proof.needs_of()
-    trace = Trace(refresh.spark, refresh.lake, by, proof.restricted, reads, inputs, changes, needs)
+    trace = _trace(refresh, by)
     values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
         refresh.require_cheap(len(values), trace.rows, f"{len(values):,} values of {by.column}")
     return values
+
+
+def _trace(refresh: Refresh, by: ByKey) -> Trace:
+    proof, inputs, changes = refresh.proof, refresh.inputs, refresh.changes
+    reads, needs = proof.reads_of(), proof.needs_of()
+    return Trace(refresh.spark, refresh.lake, by, proof.restricted, reads, inputs, changes, needs)
 
 
 def _ensure_clustered(refresh: Refresh, column: str) -> str | None:

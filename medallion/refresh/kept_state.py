@@ -116,14 +116,15 @@ class KeptState:
             before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
             return {name: before}, {name: after}
         reads, needs = target.proof.reads_of(self.name), target.proof.needs_of(self.name)
-        values = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs).values()
-        if not values:
+        trace = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs)
+        if not (values := trace.values()):
             return None
         former = {name: self._former(name, change, origin) for name, change in changes.items()}
-        inputs = KeyedInputs(target, target.spark, by, by.columns, [former, self.inputs], values, self.name)
-        if (sides := inputs.frames()) is None:
+        sides = [former, self.inputs]
+        inputs = KeyedInputs(target, target.spark, by, by.columns, sides, values, self.name, trace.changed)
+        if (frames := inputs.frames()) is None:
             return None
-        older, newer = sides
+        older, newer = frames
         return older, newer
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:

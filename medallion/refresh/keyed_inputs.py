@@ -1,6 +1,6 @@
 """The input rows that rows with some values of the key follow from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class KeyedInputs:
     target: the table that is refreshed. spark: the session of frames that Spark reads. by: the key, and the paths to
     it. keyed: by input that has the key, its column. sides: the states of the inputs, such as before and after a
     change. values: of the key, sorted, null last. part: the kept relation that is computed; empty for the whole query.
+    changed: returns the values of the key in all changed rows, of which other tables of the run may need others.
     """
 
     target: Target
@@ -39,6 +40,7 @@ class KeyedInputs:
     sides: Sequence[States]
     values: Sequence[Any]
     part: str = ""
+    changed: Callable[[], Iterable[Any]] = tuple
 
     def frames(self) -> list[Frames] | None:
         """Return, for each side, a frame for each input; None if no row follows from the inputs on any side.
@@ -46,7 +48,7 @@ class KeyedInputs:
         All frames belong to one session, ``session_of`` them, which need not be that of the caller.
         Inputs from which few rows are needed are read in this process, as Spark would read all of their rows.
         """
-        needed = NeededInputs(self.target, self.by, self.keyed, self.sides, tuple(self.values), self.part)
+        needed = NeededInputs(self.target, self.by, self.keyed, self.sides, tuple(self.values), self.part, self.changed)
         read = needed.read()
         if not needed.values:
             return None

@@ -6,7 +6,7 @@ what holds for rows that matter: a condition, and partners in other inputs. What
 next, and a value of the key for which no row is left is dropped; so the smallest inputs come first.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from medallion.storage.lake import TableState
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MIN_SHARED_BYTES = 64 << 20  # bytes of an input of which tables share one read, however few rows each of them needs
 MAX_SMALL_BYTES = 1 << 20  # bytes of an input that is read whole if that can restrict others
 _ANY_READ = -1
 
@@ -29,8 +30,8 @@ _ANY_READ = -1
 class NeededInputs:
     """The needed rows of the inputs of a table.
 
-    target, by, keyed, sides, part: as in ``KeyedInputs``. values: of the key, sorted, null last; those for which no
-    row is needed are dropped.
+    target, by, keyed, sides, part, changed: as in ``KeyedInputs``. values: of the key, sorted, null last; those for
+    which no row is needed are dropped.
     """
 
     target: Target
@@ -39,6 +40,7 @@ class NeededInputs:
     sides: Sequence[Mapping[str, TableState]]
     values: Values
     part: str = ""
+    changed: Callable[[], Iterable[Any]] = tuple
     _rows: "dict[str, list[pa.Table] | None]" = field(default_factory=dict)
     _values: dict[tuple[str, int, str], Values | None] = field(default_factory=dict)  # by input, read and column
     _held: dict[str, list[Clause]] = field(default_factory=dict)  # the clauses that hold for the rows of an input
@@ -74,9 +76,15 @@ class NeededInputs:
         paths = {way.as_column for way in ways if way.through == name}
         of_links = {link.of for read in self.needs.reads for link in read.links if self._input(link.read) == name}
         columns = own | paths | of_links | {column for clause in clauses for column, _ in clause.wanted}
+        run, folder = self.target.run, self.target.lake.folder(name)
+        if name in self.keyed and states[-1].bytes >= MIN_SHARED_BYTES:
+            columns |= run.columns_read(name)
+            shared = run.rows.read_shared(folder, states, columns, (self.keyed[name], self.values), self.changed)
+            if shared is not None:
+                return [rows_that_hold(rows, clauses) for rows in shared]
         if len(clauses) == 1 and len(clauses[0].wanted) == 1 and not clauses[0].condition:
-            columns |= self.target.run.columns_read(name)  # other tables of the run may need the same rows
-        return self.target.run.rows.read(self.target.lake.folder(name), states, sorted(columns), clauses)
+            columns |= run.columns_read(name)  # other tables of the run may need the same rows
+        return run.rows.read(folder, states, sorted(columns), clauses)
 
     def _narrow(self, name: str) -> None:
         """Drop rows of an input that other inputs have no partners for by now, and then values of the key."""

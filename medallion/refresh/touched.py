@@ -74,6 +74,17 @@ class Trace:
             )
         return values
 
+    def changed(self) -> set[Any]:
+        """Return the key values in all changed rows of inputs that have the key, needed or not; none if too many."""
+        found: set[Any] = set()
+        for name, column in self.restricted.items():
+            if change := self.changes.get(name):
+                values = changed_values(self.lake.folder(name), column, change, self._most)
+                if len(values) > self._most:
+                    return set()
+                found |= _listed(values, self.by.column)
+        return found
+
     def _values_of(self, name: str, change: Changes) -> set[Any]:
         import pyarrow as pa
 

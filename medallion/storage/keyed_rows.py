@@ -1,6 +1,6 @@
 """Read the rows of a table that have some values, at one or more of its versions, in one pass over its files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from threading import Lock
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS, MAX_BYTES = 1_000_000, 128 << 20  # most rows, and bytes of them in memory, that one read returns
 MAX_READ_BYTES = 4 << 30  # most bytes of the files that are read: of more, Spark reads them in parallel
 MAX_KEPT_BYTES = 256 << 20  # most bytes of rows that are kept for further tables
+MIN_SHARE = 0.2  # of the values that tables may ask for: one that asks for fewer reads its own rows
 _NUMBER = "_number of the row"
 
 Values = tuple[Any, ...]
@@ -44,12 +45,60 @@ class _Entry:
     is_read: bool = False
 
 
+@dataclass
+class _Shared:
+    """Rows with some values of a column. values, columns: of the last read; rows: None if that could not be done."""
+
+    lock: Lock = field(default_factory=Lock)
+    values: frozenset[Any] = frozenset()
+    columns: frozenset[str] = frozenset()
+    rows: "list[pa.Table] | None" = None
+
+
 class KeyedRows:
     """Rows by key that several tables of a run need; each is read from the files once. Threads share it."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[Any, ...], _Entry] = {}
+        self._shared: dict[tuple[Any, ...], _Shared] = {}
         self._bytes, self._lock = 0, Lock()
+
+    def read_shared(
+        self,
+        folder: Place,
+        states: Sequence[TableState],
+        columns: Collection[str],
+        wanted: tuple[str, Values],
+        others: Callable[[], Iterable[Any]],
+    ) -> "list[pa.Table] | None":
+        """Return the rows of each version of a table with some values of a column, with other rows and columns.
+
+        What one table has read serves the next. A large table is read once, as scattered rows are in nearly all files.
+
+        Args:
+            folder: The folder of the table.
+            states: The table at each version.
+            columns: The columns that the tables of the run need.
+            wanted: The column, and its values.
+            others: Returns further values, which other tables may ask for.
+
+        Returns:
+            A table of rows per version; None if these are too many, or few of those that the tables may ask for, or if
+            only Spark can read them.
+        """
+        column, values = wanted
+        versions = tuple((table_id(state.delta), state.version) for state in states)
+        with self._lock:
+            shared = self._shared.setdefault((str(folder), versions, column), _Shared())
+        with shared.lock:
+            if not (shared.values.issuperset(values) and shared.columns.issuperset(columns)):
+                every = shared.values.union(values, others())
+                if len(values) < len(every) * MIN_SHARE:
+                    return None
+                shared.values, shared.columns = every, shared.columns.union(columns)
+                clause = Clause(((column, (*sorted(every - {None}), *({None} & every))),))
+                shared.rows = rows_with_values(folder, states, sorted(shared.columns), (clause,))
+            return shared.rows
 
     def read(
         self, folder: Place, states: Sequence[TableState], columns: Sequence[str], clauses: tuple[Clause, ...]

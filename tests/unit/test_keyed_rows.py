@@ -49,6 +49,34 @@ def expected(delta: DeltaTable, folder: Path, wanted: dict[str, list[Any]]) -> l
     return sorted(map(tuple, (row.values() for row in chosen)), key=str)
 
 
+def test_rows_that_one_table_has_read_serve_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delta = make(tmp_path, [(key, f"part {key % 3}", key) for key in range(60)])
+    states, rows, asked = [state_of(delta)], KeyedRows(), list[Any]()
+
+    def reading(*arguments: Any) -> Any:
+        asked.append(arguments[3][0].wanted)
+        return rows_with_values(*arguments)
+
+    monkeypatch.setattr(keyed_rows, "rows_with_values", reading)
+
+    def read(values: tuple[Any, ...], columns: set[str], others: tuple[Any, ...] = (7, None)) -> list[Any]:
+        found = rows.read_shared(tmp_path, states, columns, ("k", values), lambda: others)
+        assert found is not None and columns <= {*found[0].column_names}
+        return sorted(found[0]["k"].to_pylist())
+
+    assert read((1, 2), {"k", "n"}) == [1, 2, 7]
+    assert read((2, 7), {"k"}) == [1, 2, 7]
+    assert asked == [(("k", (1, 2, 7, None)),)], "one read"
+    assert rows.read_shared(tmp_path, states, ["k"], ("k", (8,)), lambda: range(9, 20)) is None, "few of them"
+    assert read((8, 1), {"k"}, ()) == [1, 2, 7, 8]
+    assert read((8, 1), {"part", "k", "n"}, ()) == [1, 2, 7, 8]
+    assert len(asked) == 3, "a value or a column that was not read"
+    monkeypatch.setattr(keyed_rows, "MAX_ROWS", 1)
+    for _ in range(2):
+        assert rows.read_shared(tmp_path, states, ["k"], ("k", (9, 10)), tuple) is None
+    assert len(asked) == 4, "too many rows once are too many for all"
+
+
 def test_changes_whose_files_differ_in_what_may_be_null_are_compared(tmp_path: Path) -> None:
     required = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
     configuration = {"delta.enableChangeDataFeed": "true"}
