@@ -43,6 +43,7 @@ TESTS = (
     *("tests/unit/test_table_order.py", "tests/unit/test_unknown_columns.py", "tests/unit/test_kept_state.py"),
     *("tests/unit/test_refresh_property.py", "tests/unit/test_order_property.py"),
     *("tests/unit/test_scope_proof_property.py", "tests/unit/test_results.py"),
+    *("tests/unit/test_needed_rows.py", "tests/unit/test_needed_inputs.py"),
 )
 RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")

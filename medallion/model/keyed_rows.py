@@ -4,7 +4,7 @@ A *keyed* relation has groups of columns, one group for each keyed relation in i
 columns of a group carry the same value of the key. Its rows for some key values depend only on the rows of the keyed
 inputs with these values. If a relation has several groups, as after a cross join, only an equality between columns of
 two groups merges these; until then no operator except a join or a filter may read the relation. A relation without
-groups is *free*: it is read as a whole.
+groups is *free*: its rows do not depend on the key.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,11 +23,10 @@ class Relation:
     """What is known about a relation.
 
     groups: groups of columns that carry the key, one for each part that is not joined on the key yet; empty if it is
-    free. copies: by column, the input columns that it is a plain copy of, with the read of the input; for each
-    branch of a UNION. pending: reads of
-    inputs with a ``via`` path that are not joined to the table of that path yet. outer: in a subquery, the columns of
-    the enclosing query that carry the key; a column equal to one of them has the key of the row for which the subquery
-    is evaluated.
+    free. copies: by column, the input columns that it is a plain copy of, with the read of the input; for each branch
+    of a UNION. pending: reads of inputs with a ``via`` path that are not joined to the table of that path yet. outer:
+    in a subquery, the columns of the enclosing query that carry the key; a column equal to one of them has the key of
+    the row for which the subquery is evaluated.
     """
 
     groups: tuple[frozenset[int], ...] = ()

@@ -1,7 +1,8 @@
 """Prove that a query can be restricted to some values of a key and then returns exactly the rows with these values.
 
-An input that has the key is restricted to the changed values. Any other input is read as a whole; its changes lead to
-values of the key along ``via``, so the query must join it to the next table of that path on the columns of the path.
+An input that has the key is restricted to the changed values. The changes of any other input lead to values of the key
+along ``via``, and it is restricted to the rows that this path connects with them. So every read of it must be joined to
+the next table of the path, on the columns of the path, before anything looks at all of its rows.
 """
 
 from collections.abc import Mapping
