@@ -127,6 +127,8 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> b
     keys = last.select(list(feed.keys))
     if found := find_rows(table.delta, layout, keys):
         known = delta_writes.with_plain_texts(found.rows.select(names))
+    elif not may_rewrite:
+        return False
     else:
         known = delta_writes.rows_with_keys(table.delta, folder, keys, names)
     merge = merge_into(known, last, feed.keys)
