@@ -129,8 +129,9 @@ class _Choice:
         ways = {AGGREGATE: self._aggregate(), LATEST: self._latest(), UPSERT: self._upsert()}
         possible = {name: way for name, way in ways.items() if way is not None}
         if self._graph.read_whole(self._table) == {*self._table.inputs}:
-            reason = "all rows of what it reads are computed each time, so that reading them again costs as little"
-            return _full(reason, self._refused | dict.fromkeys(possible, reason))
+            read = " and ".join(self._table.inputs)
+            reason = f"each refresh of {read} computes all rows, so following their changes would save nothing"
+            return _full(reason, dict.fromkeys(ways, reason))
         order = [AGGREGATE, LATEST, UPSERT]
         if not self._sources.is_grouped or (AGGREGATE in possible and self._left_over(possible[AGGREGATE].method)):
             order = [LATEST, UPSERT, AGGREGATE]

@@ -8,7 +8,7 @@ from typing import Any
 from medallion.counts import counted
 from medallion.model.additive_split import Split, split_of
 from medallion.model.kept_text import inputs_of, relation_text
-from medallion.model.methods import Additive, ByKey, Kept, KeptPart, Method, Recent, Via
+from medallion.model.methods import Additive, ByKey, Full, Kept, KeptPart, Method, Recent, Via
 from medallion.model.needs import Needs
 from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
@@ -122,12 +122,23 @@ class Explanation:
             yield f"  of {name}, only these rows matter: {_on_one_line(condition)}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
-        for method, why in self.refused.items():
+        refused = {method: why for method, why in self.refused.items() if why != self.reason}
+        for method, why in refused.items():
             yield f"  no {method}: {why}"
+        if isinstance(self.method, Full):
+            yield f"  what you can do: {self._advice()}"
         for column, origins in self.personal.items():
             yield f"  {column} is personal: copied from {', '.join(origins)}"
         for strategy, seconds in self.costs.items():
             yield f"  {strategy} lately: {seconds:.1f} s"
+
+    def _advice(self) -> str:
+        """Return what makes a table that is recomputed in full incremental."""
+        if self.table.refresh == "full":
+            return "take refresh='full' out of its declaration"
+        if not {*self.refused.values()} - {self.reason}:
+            return "nothing, unless it takes long"
+        return "see 'Why a table is full' in docs/explanation/what-is-derived.md, or nothing, unless it takes long"
 
     def _touched(self) -> Iterator[str]:
         """Yield what a change of each input touches."""
