@@ -126,12 +126,12 @@ class _Choice:
         """
         if not self._table.inputs:
             return _full("its query reads no table", {})
-        ways = {AGGREGATE: self._aggregate(), LATEST: self._latest(), UPSERT: self._upsert()}
-        possible = {name: way for name, way in ways.items() if way is not None}
         if self._graph.read_whole(self._table) == {*self._table.inputs}:
             read = " and ".join(self._table.inputs)
-            reason = f"each refresh of {read} computes all rows, so following their changes would save nothing"
-            return _full(reason, dict.fromkeys(ways, reason))
+            reason = f"each refresh of {read} computes all rows, so following changes would save nothing"
+            return _full(reason, dict.fromkeys((AGGREGATE, LATEST, UPSERT), reason))
+        ways = {AGGREGATE: self._aggregate(), LATEST: self._latest(), UPSERT: self._upsert()}
+        possible = {name: way for name, way in ways.items() if way is not None}
         order = [AGGREGATE, LATEST, UPSERT]
         if not self._sources.is_grouped or (AGGREGATE in possible and self._left_over(possible[AGGREGATE].method)):
             order = [LATEST, UPSERT, AGGREGATE]

@@ -122,8 +122,7 @@ class Explanation:
             yield f"  of {name}, only these rows matter: {_on_one_line(condition)}"
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
-        refused = {method: why for method, why in self.refused.items() if why != self.reason}
-        for method, why in refused.items():
+        for method, why in self._own_refusals().items():
             yield f"  no {method}: {why}"
         if isinstance(self.method, Full):
             yield f"  what you can do: {self._advice()}"
@@ -132,13 +131,17 @@ class Explanation:
         for strategy, seconds in self.costs.items():
             yield f"  {strategy} lately: {seconds:.1f} s"
 
+    def _own_refusals(self) -> dict[str, str]:
+        """Return why other methods were refused, where that is not the reason for the method itself."""
+        return {method: why for method, why in self.refused.items() if why != self.reason}
+
     def _advice(self) -> str:
-        """Return what makes a table that is recomputed in full incremental."""
+        """Return what to do about a table that is recomputed in full."""
         if self.table.refresh == "full":
             return "take refresh='full' out of its declaration"
-        if not {*self.refused.values()} - {self.reason}:
+        if not self._own_refusals():
             return "nothing, unless it takes long"
-        return "see 'Why a table is full' in docs/explanation/what-is-derived.md, or nothing, unless it takes long"
+        return "nothing, unless it takes long; then see 'Why a table is full' in docs/explanation/what-is-derived.md"
 
     def _touched(self) -> Iterator[str]:
         """Yield what a change of each input touches."""

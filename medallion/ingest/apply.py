@@ -19,7 +19,7 @@ from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
 from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
-from medallion.storage.merge_on_read import FileLayout, find_rows
+from medallion.storage.merge_on_read import find_rows
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.table_features import features_for_spark
 
@@ -122,12 +122,11 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> b
 
     last = last_images(decoded_file(lake, feed, hour), feed.keys)
     folder, names = lake.folder(feed.name), [c.name for c in feed.columns]
-    may_rewrite = table.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES
-    layout = FileLayout(folder, _file_size(table), lake.marks_from, may_rewrite)
+    layout = delta_writes.layout_for(table, folder, _file_size(table), lake.marks_from)
     keys = last.select(list(feed.keys))
     if found := find_rows(table.delta, layout, keys):
         known = delta_writes.with_plain_texts(found.rows.select(names))
-    elif not may_rewrite:
+    elif not layout.may_rewrite:
         return False
     else:
         known = delta_writes.rows_with_keys(table.delta, folder, keys, names)

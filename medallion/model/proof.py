@@ -173,7 +173,7 @@ class Prover:
     ) -> dict[str, Mapping[str, tuple[str, ...]]]:
         """Return the columns that the query uses, and those that what is kept of it uses."""
         states = _states_by_key(table)
-        plans = {name: read_plan(self._optimized(query, inputs)) for name, query in states.items()}
+        plans = {name: read_plan(self._with_optimized(query, inputs)) for name, query in states.items()}
         return {"": columns_read(self.plan_of(table)), **{name: columns_read(plan) for name, plan in plans.items()}}
 
     def _needs(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> dict[str, Needs]:
@@ -181,13 +181,13 @@ class Prover:
         queries = {"": table.query} if isinstance(table.method, ByKey) else _states_by_key(table)
         needs = {}
         for name, query in queries.items():
-            analysis = self._optimized(query, inputs)
+            analysis = self._with_optimized(query, inputs)
             if analysis.optimized:
                 optimized = read_plan(replace(analysis, plan=analysis.optimized))
                 needs[name] = needed_rows(optimized.root, analysis.reads, _only_read(query, inputs))
         return needs
 
-    def _optimized(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    def _with_optimized(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
         return self.ask(query, _only_read(query, inputs), optimize=True)
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:

@@ -24,7 +24,6 @@ from medallion.storage.delta_writes import (
 )
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState
-from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.table_features import features_for_spark, note_of
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     if refresh.is_clustered or wanted == 1 or features_for_spark(former.delta):
         return None
     file_bytes, started = max(1, former.bytes // wanted), perf_counter()
-    if former.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES:
+    if delta_writes.rewrites_here(former):
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         of_commit = {
@@ -132,8 +131,7 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
     """Write the new rows in this process; return whether it was done, as ``replace_rows`` does."""
     former = refresh.former
     size = max(1, former.bytes // files_by_key(former.rows))
-    may_rewrite = former.bytes <= delta_writes.MAX_REWRITTEN_TABLE_BYTES
-    layout = FileLayout(refresh.lake.at(refresh.path), size, refresh.lake.marks_from, may_rewrite)
+    layout = delta_writes.layout_for(former, refresh.lake.at(refresh.path), size, refresh.lake.marks_from)
     return replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), layout)
 
 

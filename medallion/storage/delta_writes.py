@@ -13,7 +13,7 @@ from medallion.storage.change_feed import actions_of
 from medallion.storage.deletion_vectors import may_have_vectors, vector_files
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import stamp, stamped
-from medallion.storage.lake import TableState
+from medallion.storage.lake import TableState, state_of
 from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout, FoundRows, replace_marking
 from medallion.storage.table_features import features_for_spark
@@ -36,8 +36,18 @@ _MAX_SCANNED_BYTES = 256 << 20  # of a larger table, DuckDB finds rows in half t
 
 def writes_here(table: TableState, marks_from: int | None) -> bool:
     """Whether this process writes a table. marks_from: the size in bytes from which it is merged on read."""
-    most = MAX_REWRITTEN_TABLE_BYTES if marks_from is None else MAX_LOCAL_TABLE_BYTES
-    return table.bytes <= min(most, MAX_LOCAL_TABLE_BYTES) and not features_for_spark(table.delta)
+    is_small = rewrites_here(table) if marks_from is None else table.bytes <= MAX_LOCAL_TABLE_BYTES
+    return is_small and not features_for_spark(table.delta)
+
+
+def rewrites_here(table: TableState) -> bool:
+    """Whether this process may rewrite the files of a table."""
+    return table.bytes <= min(MAX_REWRITTEN_TABLE_BYTES, MAX_LOCAL_TABLE_BYTES)
+
+
+def layout_for(table: TableState, folder: Place, file_bytes: int, marks_from: int | None) -> FileLayout:
+    """Return how a change writes the files of a table. file_bytes: the target size of a data file."""
+    return FileLayout(folder, file_bytes, marks_from, rewrites_here(table))
 
 
 def text_column(name: str) -> "Expression":
@@ -73,7 +83,7 @@ def rows_with_keys(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if may_have_vectors(delta) or _bytes_of(delta) > _MAX_SCANNED_BYTES:
+    if may_have_vectors(delta) or state_of(delta).bytes > _MAX_SCANNED_BYTES:
         return read_live_rows(delta, folder, columns, keys)
     data = delta.to_pyarrow_dataset()
     if not len(keys):
@@ -95,13 +105,6 @@ def rows_with_keys(
     places = pa.array(range(len(rows)), pa.int64())
     row_keys = rows.select(keys.column_names).append_column("_place", places)
     return rows.take(row_keys.join(keys, keys.column_names, join_type="left semi")["_place"])
-
-
-def _bytes_of(delta: "DeltaTable") -> int:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.sum(pa.table(delta.get_add_actions(flatten=True))["size_bytes"]).as_py() or 0
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":

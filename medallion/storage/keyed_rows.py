@@ -47,7 +47,7 @@ class _Entry:
 
 @dataclass
 class _Shared:
-    """Rows with some values of a column. values, columns: of the last read; rows: None if that could not be done."""
+    """Rows with some values of a column. values, columns: of the last read. rows: None if there are too many."""
 
     lock: Lock = field(default_factory=Lock)
     values: frozenset[Any] = frozenset()
@@ -95,9 +95,13 @@ class KeyedRows:
                 every = shared.values.union(values, others())
                 if len(values) < len(every) * MIN_SHARE:
                     return None
-                shared.values, shared.columns = every, shared.columns.union(columns)
+                read_columns = shared.columns.union(columns)
                 clause = Clause(((column, (*sorted(every - {None}), *({None} & every))),))
-                shared.rows = rows_with_values(folder, states, sorted(shared.columns), (clause,))
+                rows = rows_with_values(folder, states, sorted(read_columns), (clause,))
+                # Only now, as reading may fail: what is recorded as read must be there.
+                shared.values, shared.columns = every, read_columns
+                shared.rows = rows if self._may_keep(rows, instead_of=shared.rows) else None
+                return rows
             return shared.rows
 
     def read(
@@ -122,12 +126,19 @@ class KeyedRows:
             if entry.is_read:
                 return entry.rows
             rows = rows_with_values(folder, states, columns, clauses)
-            size = sum(table.nbytes for table in rows or ())
-            with self._lock:
-                if self._bytes + size <= MAX_KEPT_BYTES:
-                    self._bytes += size
-                    entry.rows, entry.is_read = rows, True
+            if self._may_keep(rows):
+                entry.rows, entry.is_read = rows, True
             return rows
+
+    def _may_keep(self, rows: "list[pa.Table] | None", instead_of: "list[pa.Table] | None" = None) -> bool:
+        """Return whether there is room for rows, and take it. instead_of: rows that are no longer kept."""
+        size, freed = (sum(table.nbytes for table in tables or ()) for tables in (rows, instead_of))
+        with self._lock:
+            self._bytes -= freed
+            if self._bytes + size > MAX_KEPT_BYTES:
+                return False
+            self._bytes += size
+            return True
 
 
 def rows_with_values(

@@ -5,8 +5,9 @@ with few deleted rows per file; otherwise files are rewritten without these rows
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -60,13 +61,14 @@ class FoundRows:
     """Rows of a table by key, and where they are.
 
     rows: with the table's columns and types, sorted by file and position. files, positions: those of each row. path_of:
-    the path in the log of each file.
+    the path in the log of each file. stored: all files of the table, with their statistics.
     """
 
     rows: "pa.Table"
     files: "pa.Array"
     positions: "np.ndarray[Any, Any]"
     path_of: Mapping[str, str]
+    stored: "pa.Table"
 
     def having(self, keys: "pa.Table") -> "FoundRows":
         """Return the rows with some of the keys, none of which is null."""
@@ -77,12 +79,12 @@ class FoundRows:
         own = pa.table({name: self.rows[name].cast(keys.schema.field(name).type) for name in names})
         numbered = own.append_column(FILE, pa.array(np.arange(len(own))))
         wanted = numbered.join(keys, names, join_type="left semi")[FILE].combine_chunks().sort()
-        return FoundRows(
-            self.rows.take(wanted), self.files.take(wanted), self.positions[wanted.to_numpy()], self.path_of
-        )
+        rows, files, positions = self.rows.take(wanted), self.files.take(wanted), self.positions[wanted.to_numpy()]
+        return replace(self, rows=rows, files=files, positions=positions)
 
+    @cached_property
     def by_file(self) -> "dict[str, np.ndarray[Any, Any]]":
-        """Return the positions, sorted, by the path of their file."""
+        """The positions, sorted, by the path of their file."""
         import numpy as np
 
         if not len(self.rows):
@@ -93,14 +95,6 @@ class FoundRows:
         return dict(zip(map(self.path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
 
 
-@dataclass(frozen=True)
-class _Touched:
-    """The rows to delete. rows: with the table's columns. positions: sorted, by the path of their file."""
-
-    rows: "pa.Table"
-    positions: "Mapping[str, np.ndarray[Any, Any]]"
-
-
 def find_rows(delta: "DeltaTable", layout: FileLayout, keys: "pa.Table") -> FoundRows | None:
     """Return the rows with ``keys``, a table with key columns, of a table that is merged on read; None of another."""
     import pyarrow as pa
@@ -109,7 +103,14 @@ def find_rows(delta: "DeltaTable", layout: FileLayout, keys: "pa.Table") -> Foun
     if not _is_eligible(delta, layout, files):
         return None
     sought = keys.group_by(keys.column_names).aggregate([])
-    return _find(delta, layout.folder, sought, _files_with(files, sought))
+    snapshot = snapshot_of(delta, layout.folder, _files_with(files, sought))
+    columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
+    with numbered_rows(snapshot) as (connection, path_of):
+        connection.register("keys", sought)
+        query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(sought.column_names)}"
+        rows = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
+    own = rows.select(snapshot.schema.names).cast(snapshot.schema)
+    return FoundRows(own, rows[FILE].combine_chunks(), rows[POSITION].to_numpy(), path_of, files)
 
 
 def replace_marking(
@@ -130,21 +131,11 @@ def replace_marking(
 
     Raises MedallionError if another writer has committed in the meantime.
     """
-    import pyarrow as pa
-
-    files = pa.table(delta.get_add_actions(flatten=True))
-    if not _is_eligible(delta, layout, files):
+    touched = find_rows(delta, layout, keys) if found is None else found.having(keys)
+    if touched is None or (touched.by_file and not _pays(delta, layout, touched)):
         return False
-    if found is None:
-        sought = keys.group_by(keys.column_names).aggregate([])
-        found = _find(delta, layout.folder, sought, _files_with(files, sought))
-    else:
-        found = found.having(keys)
-    touched = _Touched(found.rows, found.by_file())
-    if touched.positions and not _pays(delta, layout, files, touched):
-        return False
-    added = add_actions(layout.folder, delta.version(), touched.positions.keys())
-    if added.keys() != touched.positions.keys():
+    added = add_actions(layout.folder, delta.version(), touched.by_file.keys())
+    if added.keys() != touched.by_file.keys():
         return False
     _commit(delta, layout.folder, rows, touched, added, commit)
     return True
@@ -199,28 +190,16 @@ def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
     return [path for path, wanted in zip(files["path"].to_pylist(), may, strict=True) if wanted]
 
 
-def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[str]) -> FoundRows:
-    """Find the rows with one of ``keys`` in the files with these paths."""
-    snapshot = snapshot_of(delta, folder, paths)
-    columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
-    with numbered_rows(snapshot) as (connection, path_of):
-        connection.register("keys", keys)
-        query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
-        rows = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
-    own = rows.select(snapshot.schema.names).cast(snapshot.schema)
-    return FoundRows(own, rows[FILE].combine_chunks(), rows[POSITION].to_numpy(), path_of)
-
-
-def _pays(delta: "DeltaTable", layout: FileLayout, files: "pa.Table", touched: _Touched) -> bool:
+def _pays(delta: "DeltaTable", layout: FileLayout, touched: FoundRows) -> bool:
     """Whether rewriting the touched files would be expensive for the few rows to delete."""
     assert layout.marks_from is not None, "asked for eligible tables alone"
     former, rewritten, held, dead = deleted_positions(delta), 0, 0, 0
-    for path, size, count in zip(*(files[name].to_pylist() for name in _OF_FILES), strict=True):
-        if path in touched.positions:
+    for path, size, count in zip(*(touched.stored[name].to_pylist() for name in _OF_FILES), strict=True):
+        if path in touched.by_file:
             if count is None:
                 return False
             rewritten, held = rewritten + size, held + count
-            dead += len(touched.positions[path]) + len(former.get(file_name(path), ()))
+            dead += len(touched.by_file[path]) + len(former.get(file_name(path), ()))
     return rewritten >= layout.marks_from * _MIN_REWRITTEN_SHARE and dead <= MAX_DEAD_SHARE * held
 
 
@@ -249,21 +228,21 @@ def _commit(
     delta: "DeltaTable",
     folder: Place,
     rows: "pa.Table",
-    touched: _Touched,
+    touched: FoundRows,
     added: Mapping[str, Action],
     commit: "CommitProperties",
 ) -> None:
     actions: list[tuple[str, Action]] = []
-    if touched.positions:
-        actions += [*_enabling_actions(delta), *marking_actions(delta, folder, touched.positions, added)]
+    if touched.by_file:
+        actions += [*_enabling_actions(delta), *marking_actions(delta, folder, touched.by_file, added)]
     if len(rows):
         actions.append(("add", write_data_file(folder, rows, indexed_columns(delta))))
-    if touched.positions and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
+    if touched.by_file and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
         # The change data feed is written now, while the rows are in memory: otherwise each reader would have to search
         # the files for them.
         actions.append(("cdc", write_change_file(folder, _feed(touched.rows, rows))))
     counts = {"numTargetRowsDeleted": len(touched.rows), "numTargetRowsInserted": len(rows)}
-    metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.positions)}
+    metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.by_file)}
     commit_actions(delta, folder, actions, commit, "MERGE", metrics)
 
 

@@ -11,7 +11,11 @@ from medallion.model import kept_text
 from medallion.model.methods import Kept
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
+from medallion.refresh import needed_inputs
+from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
+from medallion.refresh.inputs import input_states, read_inputs
+from medallion.storage import keyed_rows
 from tests import random_queries as made
 from tests.refresh_run import refresh_run
 
@@ -174,13 +178,47 @@ def test_rows_whose_other_columns_are_kept_too_are_followed(spark: Any, tmp_path
     for hour in range(3):
         for key, row in [*world.rows["bronze_items"].items()][:4]:
             world.write(made.ITEMS, {key: {**row, "n": 100 + hour}})
-        assert (
-            refresh_incremental(refresh_run(world.lake, spark, tables=made.GRAPH), table).method
-            == RefreshMethod.INCREMENTAL_AGGREGATE
-        )
+        written = refresh_incremental(refresh_run(world.lake, spark, tables=made.GRAPH), table)
+        assert written.method == RefreshMethod.INCREMENTAL_AGGREGATE
         assert differs(spark, world, table) is None
         world.write(made.ITEMS, {next(iter(world.rows["bronze_items"])): None})
         assert differs(spark, world, table) is None
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("least_share", [0.0, pytest.param(0.5, marks=pytest.mark.long)])
+def test_tables_that_share_what_they_read_of_an_input_give_the_rows_of_their_queries(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_share: float
+) -> None:
+    monkeypatch.setattr(needed_inputs, "MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr(keyed_rows, "MIN_SHARE", least_share)
+    served = list[bool]()
+    read_shared = keyed_rows.KeyedRows.read_shared
+
+    def noted(*arguments: Any) -> Any:
+        rows = read_shared(*arguments)
+        served.append(rows is not None)
+        return rows
+
+    monkeypatch.setattr(keyed_rows.KeyedRows, "read_shared", noted)
+    queries = {**QUERIES, **STORED_ONLY}
+    tables = []
+    for number, query in enumerate(queries.values()):
+        wanted = Table(keys=("k",), query=query, name=f"silver_x{number}", layer="silver", doc="Rows.")
+        tables.append(made.as_derived(wanted))
+    world = made.World(spark, tmp_path / "lake", random.Random(11))
+    for hour in range(3):
+        run = replace(refresh_run(world.lake, spark, tables=made.GRAPH), refreshed=tuple(tables))
+        for table in tables:
+            (refresh_full if hour == 0 else refresh_incremental)(run, table)
+            frames = read_inputs(spark, world.lake, input_states(world.lake, table), run.proof_of(table))
+            stored = world.lake.opened(world.lake.path(table.name)).to_pyarrow_table()
+            assert made.rows_of(stored) == made.rows_of(spark.sql(table.query, **frames).toArrow()), table.query
+        world.hour()
+        world.hour()
+        for key, row in [*world.rows["bronze_items"].items()][:3]:
+            world.write(made.ITEMS, {key: {**row, "n": 100 + hour}})
+    assert any(served) and (all(served) or least_share)
 
 
 def test_state_is_rebuilt_where_its_inputs_cannot_be_read_as_they_were(spark: Any, tmp_path: Path) -> None:

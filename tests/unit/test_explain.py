@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from medallion.cli.main import cli
 from medallion.derive.explain import Explanation
 from medallion.errors import MedallionError, UsageError
-from medallion.model.methods import ByKey, Kept, KeptItem, KeptPart, Via
+from medallion.model.methods import ByKey, Full, Kept, KeptItem, KeptPart, Via
 from medallion.model.needs import Needs, Read
 from medallion.model.table import Table
 from medallion.ui.table import _explained
@@ -69,6 +69,25 @@ def test_rows_that_matter_are_named_where_every_part_of_the_query_agrees() -> No
     assert needed(by_key) == {"bronze_orders": condition}
     assert needed(by_key, row_by_row) == {}, "the second part follows every row"
     assert needed(replace(by_key, whole=("bronze_orders",))) == {}, "any change of it rebuilds the state"
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused", "advice"),
+    [
+        ("full", {}, "take refresh='full' out of its declaration"),
+        ("auto", {"upsert": "a reason", "latest rows": "a reason"}, "nothing, unless it takes long"),
+        ("auto", {"upsert": "it has a window"}, "nothing, unless it takes long; then see 'Why a table is full' in"),
+    ],
+)
+def test_a_table_that_is_full_says_what_can_be_done(policy: Any, refused: dict[str, str], advice: str) -> None:
+    query = "SELECT * FROM {bronze_orders}"
+    table = Table(keys=("k",), query=query, method=Full("a reason"), refresh=policy, name="gold_x")
+    lines = [*Explanation(table, "a reason", refused, {}, {}).lines()]
+    (said,) = (line for line in lines if line.startswith("  what you can do: "))
+    assert said.startswith(f"  what you can do: {advice}")
+    assert [line for line in lines if line.startswith("  no ")] == [
+        f"  no {method}: {why}" for method, why in refused.items() if why != "a reason"
+    ], "the reason is told once"
 
 
 def test_latest_rows_name_their_span_in_the_units_of_the_query() -> None:

@@ -77,6 +77,35 @@ def test_rows_that_one_table_has_read_serve_the_next(tmp_path: Path, monkeypatch
     assert len(asked) == 4, "too many rows once are too many for all"
 
 
+def test_rows_that_could_not_be_read_count_as_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, rows = [state_of(make(tmp_path, [(key, "part", key) for key in range(9)]))], KeyedRows()
+
+    def read(*values: int) -> list[int]:
+        found = rows.read_shared(tmp_path, states, ["k"], ("k", values), tuple)
+        assert found is not None
+        return sorted(found[0]["k"].to_pylist())
+
+    def breaking(*_: Any) -> Any:
+        raise OSError("the network is gone")
+
+    assert read(1) == [1]
+    with monkeypatch.context() as patch:
+        patch.setattr(keyed_rows, "rows_with_values", breaking)
+        with pytest.raises(OSError, match="network"):
+            read(1, 2)
+    assert read(1, 2) == [1, 2]
+
+
+def test_shared_rows_are_kept_within_the_memory_of_all_kept_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, rows = [state_of(make(tmp_path, [(key, "part", key) for key in range(9)]))], KeyedRows()
+    monkeypatch.setattr(keyed_rows, "MAX_KEPT_BYTES", 0)
+    found = rows.read_shared(tmp_path, states, ["k"], ("k", (1, 2)), tuple)
+    assert found is not None and sorted(found[0]["k"].to_pylist()) == [1, 2]
+    assert rows.read_shared(tmp_path, states, ["k"], ("k", (1, 2)), tuple) is None, "the next table reads its own"
+
+
 def test_changes_whose_files_differ_in_what_may_be_null_are_compared(tmp_path: Path) -> None:
     required = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
     configuration = {"delta.enableChangeDataFeed": "true"}
