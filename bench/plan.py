@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bench.choices import ALWAYS
 from medallion.errors import UsageError
 from medallion.model.table import STRATEGIES as RUN_STRATEGIES
 from medallion.ops.event_schema import phases_of
@@ -12,7 +13,7 @@ from medallion.project import find_project
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 
 
-STRATEGIES = ("naive", *RUN_STRATEGIES, "duckdb", "declarative", "feldera")
+STRATEGIES = ("naive", *RUN_STRATEGIES, ALWAYS, "duckdb", "declarative", "feldera")
 
 
 CATALOGUE = ("customers", "products", "suppliers")

@@ -10,7 +10,15 @@ from typing import Any
 from bench.measures import Key, totals_by_strategy
 from bench.parts import Cells, Heading, Paragraph, Part, Price, draw
 from bench.report_plots import DAG_COLOURS, colour_of, draw_hours, draw_phases, draw_stacks
-from bench.report_tables import bill_table, bytes_table, conditions_table, first_hours_table, hours_table, phases_table
+from bench.report_tables import (
+    bill_table,
+    bytes_table,
+    choices_table,
+    conditions_table,
+    first_hours_table,
+    hours_table,
+    phases_table,
+)
 from bench.results import read_results
 from medallion.html.templating import render as render_template
 from medallion.storage.files import read_json, write_text
@@ -54,6 +62,7 @@ def _strategies(result: Mapping[str, Any]) -> list[Part]:
         Heading("What an hour takes"),
         hours_table(totals),
         *([read] if (read := bytes_table(result)).rows else ()),
+        *([judged] if (judged := choices_table(result)).rows else ()),
         phases_table(result, totals),
         Heading("What a month costs"),
         Price(),

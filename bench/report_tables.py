@@ -83,6 +83,19 @@ def bytes_table(result: Mapping[str, Any]) -> Cells:
     return Cells("Bytes", (*names, "kB read a row", "kB written a row"), rows)
 
 
+def choices_table(result: Mapping[str, Any]) -> Cells:
+    """Make the table of how often the cheaper way was chosen, by history, change and repeat."""
+    rows = []
+    for place, found in result.get("choices", {}).items():
+        days, change, _ = place.split()
+        wrong = "; ".join(
+            f"{name}: {took:.2f} s, not {instead:.2f}" for name, (took, instead) in found["wrong"].items()
+        )
+        share = f"{found['right'] / found['made']:.0%}" if found["made"] else ""
+        rows.append((f"{days} d", f"x{change}", f"{found['made']:,}", share, wrong))
+    return Cells("Choices", ("history", "change", "refreshes with a choice", "right", "wrong ones"), rows)
+
+
 def bill_table(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
     """Make the table of core-hours of a month, at a price that the reader sets."""
     rows, prices = [], []

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from bench.choices import ALWAYS, CHOSEN, RECOMPUTED, Refresh, judge
 from bench.drivers import Drivers, Remote, Taken
 from bench.feldera.driver import FelderaDriver
 from bench.machine import commit, machine
@@ -74,6 +75,9 @@ def run(
             if "incremental" in drivers:
                 state_bytes = folder_bytes(Path(drivers["incremental"].lake, "ops", "aggregate_states"))
                 result["kept_bytes"].setdefault(str(days), state_bytes)  # the first round's: of the usual change
+            if {CHOSEN, RECOMPUTED, ALWAYS} <= drivers.keys():
+                judged = judge(_refreshes(plan, drivers))
+                result.setdefault("choices", {})[f"{days} {change:g} {repeat}"] = judged.as_values()
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
         write_results(out, result)
@@ -82,6 +86,15 @@ def run(
 
 def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
+
+
+def _refreshes(plan: Plan, drivers: Mapping[str, Remote | FelderaDriver]) -> Iterator[Refresh]:
+    """Yield the refreshes of every table in the warm hours."""
+    first = hour_from_number(hour_number(FIRST_HOUR) + plan.warm_up)
+    for strategy in (CHOSEN, RECOMPUTED, ALWAYS):
+        for row in event_log.read(Lake(drivers[strategy].lake), event_type="refresh"):
+            if row.table_name and row.hour and row.hour >= first:
+                yield Refresh(strategy, row.table_name, row.details["method"], row.seconds)
 
 
 _MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is resumed

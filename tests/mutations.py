@@ -4,6 +4,9 @@ A rule is a statement that refuses: ``raise Unprovable(...)``, ``_require_counte
 proofs run once with nothing switched off, to find out in which of them each rule refuses; no other can notice that it
 is missing. Then each rule is replaced by nothing in a process of its own, which runs those tests until one fails. All
 processes share one JVM.
+
+What narrows the rows of a query that are read has no such statements: there, each condition is replaced by true and by
+false.
 """
 
 import argparse
@@ -45,6 +48,8 @@ TESTS = (
     *("tests/unit/test_scope_proof_property.py", "tests/unit/test_results.py"),
     *("tests/unit/test_needed_rows.py", "tests/unit/test_needed_inputs.py"),
 )
+NARROWING = ("medallion/model/needed_rows.py", "medallion/refresh/needed_inputs.py")
+NARROWING_TESTS = ("tests/unit/test_needed_rows.py", "tests/unit/test_needed_inputs.py")
 RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")
 SECONDS = 900  # a rule without which the tests do not end is noticed, too
@@ -54,11 +59,17 @@ PLAIN = "--assert=plain"  # pytest would load the modules itself, to rewrite wha
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement that refuses. line: in its file, from 1. says: its code, as far as one line takes."""
+    """A statement that refuses, or a condition.
+
+    line: in its file, from 1. says: its code, as far as one line takes. column: of a condition, from 0. value: what a
+    condition is replaced by; None for a statement.
+    """
 
     path: str
     line: int
     says: str
+    column: int = 0
+    value: bool | None = None
 
     @property
     def place(self) -> str:
@@ -73,6 +84,19 @@ def rules_in(path: Path) -> Iterator[Rule]:
         yield Rule(str(path.relative_to(ROOT)), node.lineno, ast.unparse(node)[:100])
 
 
+def conditions_in(path: Path) -> Iterator[Rule]:
+    """Every condition of a module, and every part of one, as true and as false."""
+    found: dict[tuple[int, int, str], None] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        tests = [node.test] if isinstance(node, ast.If | ast.IfExp) else []
+        tests += node.ifs if isinstance(node, ast.comprehension) else []
+        tests += node.values if isinstance(node, ast.BoolOp) else []
+        found |= dict.fromkeys((test.lineno, test.col_offset, ast.unparse(test)) for test in tests)
+    for line, column, code in sorted(found):
+        for value in (True, False):
+            yield Rule(str(path.relative_to(ROOT)), line, f"{code[:100]} -> {value}", column, value)
+
+
 def _refuses(node: ast.AST) -> bool:
     called = node.exc if isinstance(node, ast.Raise) else node.value if isinstance(node, ast.Expr) else None
     if not isinstance(called, ast.Call):
@@ -82,15 +106,21 @@ def _refuses(node: ast.AST) -> bool:
 
 
 class Without(ast.NodeTransformer):
-    """Replaces the rule at a line by nothing."""
+    """Replaces a statement that refuses by nothing, or a condition by its value."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
 
     def visit(self, node: ast.AST) -> Any:
         """Return what stands in the place of ``node``."""
-        if _refuses(node) and getattr(node, "lineno", 0) == self._rule.line:
+        rule = self._rule
+        if getattr(node, "lineno", 0) != rule.line:
+            return self.generic_visit(node)
+        if rule.value is None and _refuses(node):
             return ast.copy_location(ast.Pass(), node)
+        is_there = isinstance(node, ast.expr) and node.col_offset == rule.column
+        if rule.value is not None and is_there and ast.unparse(node)[:100] == rule.says.rpartition(" -> ")[0]:
+            return ast.copy_location(ast.Constant(rule.value), node)
         return self.generic_visit(node)
 
 
@@ -240,15 +270,16 @@ def main() -> int:
     options.add_argument("--tests", nargs="+", default=TESTS, help="what is run")
     asked = options.parse_args()
     found = [rule for pattern in RULES for path in sorted(ROOT.glob(pattern)) for rule in rules_in(path)]
+    found += [rule for path in NARROWING for rule in conditions_in(ROOT / path)]
     rules = [rule for rule in found if not asked.places or {rule.path, rule.place} & {*asked.places}]
     start_spark()
-    failed, refusing = run_whole(rules, asked.tests)
+    failed, refusing = run_whole([rule for rule in rules if rule.value is None], asked.tests)
     if failed:
         print(f"{failed} fails though nothing is switched off")
         return 2
     unnoticed = 0
     for number, rule in enumerate(rules, 1):
-        tests = refusing.get(rule.place, ())
+        tests = refusing.get(rule.place, ()) if rule.value is None else NARROWING_TESTS
         test = noticed_by(rule, asked.tests if "" in tests else tests) if tests else ""
         unnoticed += not test
         missed = f"NOTICED BY NONE OF {len(tests)} TESTS" if tests else "REFUSES IN NO TEST"

@@ -5,9 +5,10 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import psutil
 
@@ -86,18 +87,21 @@ def cluster_in(root: Path, cores: int = 1, memory: str = "1g") -> Iterator[Clust
 @contextmanager
 def s3_server() -> Iterator[str]:
     """An S3 server with an empty bucket, to which this process's environment leads; what is in the bucket is named
-    after the URI that is yielded."""
+    after the URI that is yielded. Where the environment leads to a server already, it is that one."""
     import boto3
 
-    with run_s3_server() as address:
-        os.environ |= {
-            "AWS_ACCESS_KEY_ID": "somebody",
-            "AWS_SECRET_ACCESS_KEY": "a secret",
-            "MEDALLION_S3_ENDPOINT": address,
-            "MEDALLION_S3_REGION": "us-east-1",
-        }
-        boto3.client("s3", endpoint_url=address, region_name="us-east-1").create_bucket(Bucket="lakes")
-        yield "s3a://lakes"
+    with ExitStack() as stack:
+        if "MEDALLION_S3_ENDPOINT" not in os.environ:
+            os.environ |= {
+                "AWS_ACCESS_KEY_ID": "somebody",
+                "AWS_SECRET_ACCESS_KEY": "a secret",
+                "MEDALLION_S3_ENDPOINT": stack.enter_context(run_s3_server()),
+                "MEDALLION_S3_REGION": "us-east-1",
+            }
+        address, region = os.environ["MEDALLION_S3_ENDPOINT"], os.environ.get("MEDALLION_S3_REGION", "us-east-1")
+        bucket = f"lakes-{uuid4().hex[:8]}"
+        boto3.client("s3", endpoint_url=address, region_name=region).create_bucket(Bucket=bucket)
+        yield f"s3a://{bucket}"
 
 
 def wait_for(what: Callable[[], bool]) -> None:

@@ -17,15 +17,17 @@ import pytest
 from deltalake import write_deltalake
 
 from bench import runner, sources
+from bench.choices import Refresh, judge
 from bench.dag import target_rows
 from bench.drivers import Taken
 from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.report import crossover, render
-from bench.report_tables import bytes_table
+from bench.report_tables import bytes_table, choices_table
 from bench.results import read_results, write_results
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.lake_difference import differing
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_schema import EventRow
@@ -302,6 +304,28 @@ def test_bytes_are_told_by_changed_row_of_bronze() -> None:
     for measure in unknown["measures"]:
         measure["bytes_read"] = None
     assert bytes_table(unknown).rows == []
+
+
+def test_a_choice_is_right_unless_the_other_way_took_less_in_the_median() -> None:
+    upsert, full = RefreshMethod.UPSERT, RefreshMethod.FULL_RECOMPUTE
+    choices = judge(
+        [
+            *(Refresh("incremental", "well", upsert, seconds) for seconds in (1.0, 9.0, 1.0)),
+            *(Refresh("full", "well", full, seconds) for seconds in (2.0, 2.0, 0.1)),
+            *(Refresh("incremental", "badly", full, 2.0) for _ in range(2)),
+            Refresh("always", "badly", upsert, 1.0),
+            Refresh("incremental", "nearly", upsert, 1.09),
+            Refresh("full", "nearly", full, 1.0),
+            Refresh("incremental", "nothing new", RefreshMethod.UNCHANGED, 1.0),
+            Refresh("full", "nothing new", full, 0.1),
+            Refresh("incremental", "only in full", full, 1.0),
+            Refresh("always", "only in full", full, 0.1),
+        ]
+    )
+    assert (choices.right, choices.made) == (4, 6)
+    assert choices.wrong == {"badly, full recompute": (2.0, 1.0)}
+    told = choices_table({"choices": {"90 1 1": choices.as_values()}}).rows
+    assert told == [("90 d", "x1", "6", "67%", "badly, full recompute: 2.00 s, not 1.00")]
 
 
 def test_the_page_gives_the_answer_and_where_it_turns() -> None:
