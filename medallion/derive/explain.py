@@ -1,11 +1,14 @@
 """Explain how a table is refreshed, in words and as JSON: what each change touches, why other methods are refused."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from medallion.counts import counted
+from medallion.derive.newest import NO_CONDITION
+from medallion.derive.sql_lines import sql_lines
 from medallion.model.additive_split import Split, split_of
 from medallion.model.kept_text import inputs_of, relation_text
 from medallion.model.methods import Additive, ByKey, Full, Kept, KeptPart, Method, Recent, Via
@@ -14,6 +17,8 @@ from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
 from medallion.model.table import Table
 
+_NOT_NULL = re.compile(r'\(("\w+") IS NOT NULL\)')
+_COMPARISON = re.compile(r"""\(("\w+") (?:[<>=]+|IN|LIKE) .*\)|\w+_with\(("\w+"), .*\)""")
 _UNITS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # seconds
 
 
@@ -119,9 +124,10 @@ class Explanation:
             for line in entries:
                 yield f"  {title} {line}"
         for name, condition in self.needed().items():
-            yield f"  of {name}, only these rows matter: {_on_one_line(condition)}"
+            yield f"  of {name}, only these rows matter: {_on_one_line(_without_implied(condition))}"
         for name, sql in self.parts().items():
-            yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
+            yield f"  {f'kept as `{name}`' if name else 'computed from that'}:"
+            yield from (f"    {line}" for line in sql_lines(sql))
         for method, why in self._own_refusals().items():
             yield f"  no {method}: {why}"
         if isinstance(self.method, Full):
@@ -132,8 +138,11 @@ class Explanation:
             yield f"  {strategy} lately: {seconds:.1f} s"
 
     def _own_refusals(self) -> dict[str, str]:
-        """Return why other methods were refused, where that is not the reason for the method itself."""
-        return {method: why for method, why in self.refused.items() if why != self.reason}
+        """Return why other methods were refused, except what goes without saying.
+
+        That is the reason for the method itself, and that a query without a condition on newest rows has none.
+        """
+        return {method: why for method, why in self.refused.items() if why not in {self.reason, NO_CONDITION}}
 
     def _advice(self) -> str:
         """Return what to do about a table that is recomputed in full."""
@@ -230,6 +239,21 @@ def _in_words(span: timedelta) -> str:
     seconds = int(span.total_seconds())
     unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
     return counted(seconds // size, unit)
+
+
+def _without_implied(condition: str) -> str:
+    """Return a condition without ``IS NOT NULL`` of columns that another part of it compares."""
+    if " OR " in condition:
+        return condition
+    parts = condition.split(" AND ")
+    compared = {column for column in map(_compared, parts) if column}
+    return " AND ".join(part for part in parts if _NOT_NULL.sub(r"\1", part) not in compared)
+
+
+def _compared(part: str) -> str:
+    """Return the column that a part of a condition compares with a value, in quotes; empty if it does not."""
+    found = _COMPARISON.fullmatch(part)
+    return found[1] or found[2] if found else ""
 
 
 def _on_one_line(sql: str) -> str:

@@ -9,12 +9,14 @@ from medallion.model.proof import Prover
 from medallion.model.proof_recent import length_of, prove_recent
 from medallion.model.table import Table
 
+NO_CONDITION = "no condition limits an input to its newest rows, such as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS"
+
 
 def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
     """Return the latest-rows method if the whole query follows from the newest rows, or why it does not."""
     plan = prover.plan_of(table)
     inputs = {name: prover.columns_of(name) for name in table.inputs}
-    reason = "no condition limits an input to its newest rows, such as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS"
+    reason = NO_CONDITION
     for method in _methods(plan):
         try:
             prove_recent(table, method, plan, inputs)

@@ -34,7 +34,6 @@ _TEXT_TESTS = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains":
 # Joins in which a row of the left, or of the right side is lost without a partner.
 _LEFT_NEEDS_PARTNER = frozenset({"Inner", "Cross", "LeftSemi", "RightOuter"})
 _RIGHT_NEEDS_PARTNER = frozenset({"Inner", "Cross", "LeftSemi", "LeftOuter", "LeftAnti"})
-_LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
 
 
 def needed_rows(root: Node, reads: Sequence[tuple[int, str]], inputs: Mapping[str, tuple[Column, ...]]) -> Needs:
@@ -82,7 +81,7 @@ class _Walk:
             case "Aggregate":
                 return self._grouped(node, below[0], is_top=is_top)
             case "Window":
-                kept = {part.id for part in node.parts.get("partitionSpec", ()) if part.is_column}
+                kept = {part.id for part in node.parts.get("partitionSpec", ())}
                 return replace(below[0], copies=_only(kept, below[0].copies))
             case "Sort" | "Generate":
                 return below[0]
@@ -112,7 +111,7 @@ class _Walk:
 
     def _grouped(self, node: Node, below: _Below, *, is_top: bool) -> _Below:
         groups = node.parts.get("groupingExpressions", ())
-        copies = _only({part.id for part in groups if part.is_column}, below.copies)
+        copies = _only({part.id for part in groups}, below.copies)
         required = below.required if groups or is_top else frozenset[int]()
         return _Below(_passed(node.parts["aggregateExpressions"], copies), required)
 
@@ -131,24 +130,19 @@ class _Walk:
             required |= left.required
         if kind in _LEFT_NEEDS_PARTNER:
             required |= right.required
-        return _Below({**left.copies, **({} if kind in _LEFT_ONLY else right.copies)}, required)
+        return _Below({**left.copies, **right.copies}, required)
 
     def _link(self, column: tuple[int, str] | None, other: tuple[int, str] | None) -> None:
         """Note that rows of the read of ``column`` need a partner in ``other``."""
         if column is None or other is None or column[0] == other[0]:
             return
         read = self.reads[column[0]]
-        link = Link(column[1], *other)
-        if self._type(read.input, link.column) == self._type(self.reads[link.read].input, link.of):
-            self.reads[column[0]] = replace(read, links=tuple(dict.fromkeys((*read.links, link))))
-
-    def _type(self, name: str, column: str) -> str:
-        return next(kind for given, kind, _ in self._inputs[name] if given == column)
+        self.reads[column[0]] = replace(read, links=tuple(dict.fromkeys((*read.links, Link(column[1], *other)))))
 
 
 def _passed(items: Iterable[Expression], copies: Copies) -> Copies:
     pairs = ((item, item.unalias()) for item in items)
-    return {id_of(item): copies[id_of(inner)] for item, inner in pairs if inner.is_column and inner.id in copies}
+    return {id_of(item): copies[id_of(inner)] for item, inner in pairs if inner.id in copies}
 
 
 def _only(columns: Iterable[int | None], copies: Copies) -> Copies:
@@ -171,19 +165,16 @@ def implied(condition: Expression, names: Mapping[int, str]) -> str:
 def _same(condition: Expression, names: Mapping[int, str]) -> str:
     """Return SQL with the same value as ``condition``, true, false or null; empty if none is known."""
     kind, parts = condition.kind, condition.children
-    if kind in {"And", "Or"}:
-        sides = [_same(side, names) for side in parts]
-        return f"({f' {kind.upper()} '.join(sides)})" if all(sides) else ""
     if kind == "Not":
         inner = _same(parts[0], names)
         return f"(NOT {inner})" if inner else ""
-    if kind == "AttributeReference" and condition.type == "boolean":
+    if condition.is_column:
         return _value(condition, names)
     if kind in {"IsNull", "IsNotNull"} and parts[0].is_column:
         column = names.get(id_of(parts[0]))
         return f"({_quoted(column)} IS {'NOT ' if kind == 'IsNotNull' else ''}NULL)" if column else ""
     values = [_value(part, names) for part in parts]
-    if not values or not all(values) or len({_type_of(part) for part in parts}) > 1:
+    if not all(values):
         return ""
     if kind in _OPERATORS:
         return f"({values[0]} {_OPERATORS[kind]} {values[1]})"

@@ -48,6 +48,14 @@ NEEDS = {
     ],
     "SELECT k FROM {a} WHERE x = 1 OR ratio > 0.5": [("", "")],
     "SELECT k FROM {a} WHERE NOT (x = 1 AND ratio > 0.5)": [("", "")],
+    "SELECT k FROM {a} WHERE NOT (name LIKE 'a_c')": [('("name" IS NOT NULL)', "")],
+    "SELECT k FROM {a} WHERE name LIKE 'a%b%c'": [("""("name" IS NOT NULL) AND ("name" LIKE 'a%b%c')""", "")],
+    "SELECT k FROM {a} WHERE name LIKE SUBSTRING(name, 1, 2)": [('("name" IS NOT NULL)', "")],
+    "SELECT k FROM {a} WHERE CONV(name, 10, 16) = 'A'": [('("name" IS NOT NULL)', "")],
+    "SELECT k FROM {a} WHERE x IN (1, 2, NULL)": [("", "")],
+    "SELECT k FROM {a} WHERE name RLIKE 'abc'": [('("name" IS NOT NULL)', "")],
+    "SELECT k FROM {a} WHERE TRY_CAST(name AS INT) IS NULL": [("", "")],
+    "SELECT k FROM {b} WHERE x = w": [('("x" IS NOT NULL) AND ("w" IS NOT NULL) AND ("x" = "w")', "")],
     "SELECT k FROM {a} WHERE x + 1 > 3": [('("x" IS NOT NULL)', "")],
     "SELECT a.k FROM {a} AS a INNER JOIN {b} AS b ON a.x = b.w WHERE b.x = 1": [
         ('("x" IS NOT NULL)', "x 1.w"),
@@ -109,9 +117,32 @@ REQUIRED = {
     "SELECT k FROM {a} UNION ALL SELECT k FROM {b}": "",
     "SELECT a.k, n FROM {a} AS a CROSS JOIN (SELECT COUNT(*) AS n FROM {b})": "a",
     "SELECT k, COUNT(*) AS n FROM {a} GROUP BY k": "a",
+    "SELECT a.k FROM {a} AS a INNER JOIN (SELECT k, COUNT(*) AS n FROM {b} GROUP BY k) AS t ON t.k = a.k": "ab",
+    "SELECT m * m AS q, m FROM (SELECT SUM(k) AS m FROM {a})": "a",
+    "SELECT a.k, q FROM {a} AS a CROSS JOIN (SELECT m * m AS q, m FROM (SELECT SUM(w) AS m FROM {b}))": "a",
     "SELECT COUNT(*) AS n FROM {a}": "a",  # a count of no rows adds nothing to a count
     "SELECT n + 1 AS m FROM (SELECT COUNT(*) AS n FROM {a}) WHERE n < 5": "",
 }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DISTINCT a.k FROM {a} AS a LEFT JOIN {b} AS b ON a.x = b.w",
+        "WITH c AS (SELECT k, x FROM {a}) SELECT DISTINCT p.k FROM c AS p INNER JOIN c AS q ON p.x = q.x"
+        " LEFT JOIN {b} AS b ON b.w = p.x",
+    ],
+)
+def test_nothing_is_known_of_a_query_of_which_spark_leaves_out_an_input(query: str) -> None:
+    assert needs_of(query) == Needs()
+
+
+def test_nothing_is_known_of_a_query_with_a_read_that_is_not_found_in_its_plan() -> None:
+    inputs = {"a": COLUMNS["a"]}
+    analysis = analyse_here(Settings.from_environment(), "SELECT k FROM {a}", inputs, optimize=True)
+    root = read_plan(replace(analysis, plan=analysis.optimized)).root
+    assert needed_rows(root, analysis.reads, inputs).required
+    assert needed_rows(root, (*analysis.reads, (-1, "a")), inputs) == Needs()
 
 
 @pytest.mark.parametrize(
