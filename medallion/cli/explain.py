@@ -11,6 +11,8 @@ from medallion.cli.common import AS_OBJECT, current_lake, print_json, print_line
 from medallion.errors import MedallionError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from medallion.derive.explain import Explanation
     from medallion.model.registry import Registry
     from medallion.model.table import Table
@@ -30,12 +32,15 @@ def explain(table: str | None, file: Path | None, form: str) -> None:
 
     The answer for an unchanged table is in refresh.lock; for any other, Spark analyses queries without running them.
     """
+    from dataclasses import replace
+
     from medallion.project import find_project
 
     if (table is None) == (file is None):
         raise UsageError("name a table, or a file with a query: medallion explain TABLE, medallion explain --sql FILE")
     every = find_project().registry(extras=True)
     explanation = _of_file(every, file) if file is not None else _with_personal(every, _of_table(every, str(table)))
+    explanation = replace(explanation, small=_small(explanation.table.inputs))
     if form == "json":
         print_json(explanation.as_json())
     else:
@@ -109,6 +114,19 @@ def _as_table(node: object) -> "Table":
 
     assert isinstance(node, Table)
     return node
+
+
+def _small(names: "Iterable[str]") -> frozenset[str]:
+    """Return the tables in the lake that are too small for state to be kept; none if there is no lake."""
+    from medallion.refresh.additive import MIN_STATE_INPUT_BYTES
+    from medallion.storage.lake import state_of
+
+    try:
+        lake = current_lake()
+        opened = {name: lake.open(lake.path(name)) for name in names}
+    except MedallionError:
+        return frozenset()
+    return frozenset(name for name, delta in opened.items() if delta and state_of(delta).bytes < MIN_STATE_INPUT_BYTES)
 
 
 def _costs(name: str) -> dict[str, float]:

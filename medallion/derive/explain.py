@@ -28,7 +28,8 @@ class Explanation:
 
     table: the declaration, with its method. reason: why this method. refused: by other method, why it was refused.
     nodes: every table by name. costs: recent seconds by strategy; empty if unknown. personal: by personal column, the
-    columns of feeds that it copies. needs: what is needed of the inputs, as in the proof.
+    columns of feeds that it copies. needs: what is needed of the inputs, as in the proof. small: tables that are known
+    to be so small that reading all of their files costs nothing to speak of.
     """
 
     table: Table
@@ -38,6 +39,7 @@ class Explanation:
     costs: Mapping[str, float]
     personal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     needs: Mapping[str, Needs] = field(default_factory=dict)
+    small: frozenset[str] = frozenset()
 
     @property
     def method(self) -> Method:
@@ -179,7 +181,7 @@ class Explanation:
             known = {*node.keys, *(getattr(node, "pruned_by", ()))}
             if isinstance(node, Table) and isinstance(node.method, ByKey):
                 known.add(node.method.column)
-            if step.as_column not in known:
+            if step.as_column not in known and step.through not in self.small:
                 yield (
                     f"a change of {name} reads every file of {step.through}, which is not pruned by {step.as_column}"
                 )

@@ -70,7 +70,7 @@ class _Walk:
             for part in expression.walk():
                 if part.plan is not None:
                     self.of(part.plan)
-        below = [self.of(child, is_top=is_top and node.kind == "Project") for child in node.children]
+        below = [self.of(child) for child in node.children]
         match node.kind:
             case "LogicalRDD":
                 return self._read(node)

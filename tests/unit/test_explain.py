@@ -13,7 +13,7 @@ from medallion.derive.explain import Explanation
 from medallion.errors import MedallionError, UsageError
 from medallion.model.methods import ByKey, Full, Kept, KeptItem, KeptPart, Via
 from medallion.model.needs import Needs, Read
-from medallion.model.table import Table
+from medallion.model.table import Feed, Table
 from medallion.ui.table import _explained
 from tests.shop import registry
 
@@ -69,6 +69,15 @@ def test_rows_that_matter_are_named_where_every_part_of_the_query_agrees() -> No
     assert needed(by_key) == {"bronze_orders": condition}
     assert needed(by_key, row_by_row) == {}, "the second part follows every row"
     assert needed(replace(by_key, whole=("bronze_orders",))) == {}, "any change of it rebuilds the state"
+
+
+def test_reading_all_files_of_a_small_table_is_not_called_costly() -> None:
+    by = ByKey("order_id", {"bronze_users": Via("id", "bronze_orders", "user_id")}, {"bronze_orders": "order_id"})
+    table = Table(("order_id",), "SELECT * FROM {bronze_orders} JOIN {bronze_users}", method=by, name="silver_x")
+    orders = Feed(keys=("order_id",), schema="order_id BIGINT NOT NULL, user_id BIGINT", name="bronze_orders", doc="")
+    explanation = Explanation(table, "a reason", {}, {"bronze_orders": orders}, {})
+    assert "  costly: a change of bronze_users reads every file of bronze_orders" in "\n".join(explanation.lines())
+    assert "costly" not in "\n".join(replace(explanation, small=frozenset({"bronze_orders"})).lines())
 
 
 @pytest.mark.parametrize(
