@@ -27,7 +27,7 @@ from medallion.model.refresh_method import RefreshMethod
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tpch"
 FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the hour of the first changes
 STRATEGIES = ("full", "incremental")
-_MEDALLION = [sys.executable, "-c", "from medallion.cli.main import main; main()"]
+_MEDALLION = [sys.executable, "-m", "medallion"]
 _PORT = 15099
 
 

@@ -15,7 +15,7 @@ from medallion.airflow.ports import free_port
 from medallion.spark.session import TOKEN_VARIABLE
 from tests.shop import PROJECT
 
-MEDALLION = [sys.executable, "-c", "from medallion.cli.main import main; main()"]
+MEDALLION = [sys.executable, "-m", "medallion"]
 
 
 @dataclass(frozen=True)

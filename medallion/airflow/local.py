@@ -120,7 +120,7 @@ class LocalAirflow:
     def _components(self) -> dict[str, list[str]]:
         """Return the components by name, each with the arguments of its Python process."""
         airflow = {name: ["-m", "airflow", *command] for name, command in COMPONENTS.items()}
-        warm = {"spark": ["-c", "from medallion.cli.main import main; main()", "spark-server"]}
+        warm = {"spark": ["-m", "medallion", "spark-server"]}
         return airflow | (warm if self.environment.get(WARM) else {})
 
     def up(self, report: Report = print) -> None:

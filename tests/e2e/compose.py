@@ -168,7 +168,7 @@ class Stack:
         """The command on this machine, on a lake of its own."""
         environment = os.environ | {"MEDALLION_LAKE": str(lake or self.laptop), "MEDALLION_SOURCE": str(self.source)}
         environment |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "2g"}
-        medallion = (sys.executable, "-c", "from medallion.cli.main import main; main()")
+        medallion = (sys.executable, "-m", "medallion")
         return run(*medallion, *words, environment=environment, quiet=quiet)
 
     def dags(self) -> None:

@@ -49,7 +49,7 @@ class Project:
             "MEDALLION_SOURCE": str(self.root / "source"),
             **self.warm.attached,
         }
-        command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
+        command = [sys.executable, "-m", "medallion", *words]
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
         return done.stdout

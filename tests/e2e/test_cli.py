@@ -15,7 +15,7 @@ from medallion.storage.lake import Lake
 
 
 def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
+    command = [sys.executable, "-m", "medallion", *words]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
     clean |= {"MEDALLION_LAKE": str(cwd / "lake"), "MEDALLION_SOURCE": str(cwd / "data" / "source")}
     return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=120)

@@ -29,7 +29,7 @@ SCALE = 0.01
 def run(project: Path, *words: str, **attached: str) -> str:
     """Run a command of the project, and return what it printed. Fails with what it said."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith("MEDALLION_")} | attached
-    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
+    command = [sys.executable, "-m", "medallion", *words]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout

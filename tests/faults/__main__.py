@@ -41,7 +41,9 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="PATTERN", help="those whose name has this regular expression")
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--source", choices=SOURCES, default="files", help="kafka: several change files of an hour")
-    parser.add_argument("--lake", choices=("disk", "s3"), default="disk", help="s3: at MEDALLION_S3_ENDPOINT, or a server of our own")
+    parser.add_argument(
+        "--lake", choices=("disk", "s3"), default="disk", help="s3: at MEDALLION_S3_ENDPOINT, or a server of our own"
+    )
     parser.add_argument("--merge-on-read", default="8m", metavar="SIZE", help="1k: in every table where it pays  [8m]")
     parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")

@@ -55,7 +55,7 @@ def test_source_and_files_are_the_same_each_time(tmp_path: Path) -> None:
 
 def test_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "init", str(tmp_path)]
+    command = [sys.executable, "-m", "medallion", "init", str(tmp_path)]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "is not empty: name a new folder" in done.stderr

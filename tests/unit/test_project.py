@@ -180,7 +180,7 @@ def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
 
 
 def test_a_command_in_a_folder_of_another_project_is_about_that_one(clinic: Path) -> None:
-    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "status"]
+    command = [sys.executable, "-m", "medallion", "status"]
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     environment.pop("MEDALLION_PROJECT", None)
     done = subprocess.run(command, cwd=clinic / "spark_jobs", env=environment, capture_output=True, text=True)
