@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--source", choices=SOURCES, default="files", help="kafka: several change files of an hour")
     parser.add_argument(
-        "--lake", choices=("disk", "s3"), default="disk", help="s3: at MEDALLION_S3_ENDPOINT, or a server of our own"
+        "--lake", choices=("disk", "s3"), default="disk", help="s3: MEDALLION_S3_ENDPOINT, or one of our own"
     )
     parser.add_argument("--merge-on-read", default="8m", metavar="SIZE", help="1k: in every table where it pays  [8m]")
     parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
