@@ -53,6 +53,7 @@ NEEDS = {
     "SELECT k FROM {a} WHERE name LIKE SUBSTRING(name, 1, 2)": [('("name" IS NOT NULL)', "")],
     "SELECT k FROM {a} WHERE CONV(name, 10, 16) = 'A'": [('("name" IS NOT NULL)', "")],
     "SELECT k FROM {a} WHERE x IN (1, 2, NULL)": [("", "")],
+    "SELECT k FROM {a} WHERE SUBSTRING(name, x, 1) = 'a'": [('("name" IS NOT NULL) AND ("x" IS NOT NULL)', "")],
     "SELECT k FROM {a} WHERE name RLIKE 'abc'": [('("name" IS NOT NULL)', "")],
     "SELECT k FROM {a} WHERE TRY_CAST(name AS INT) IS NULL": [("", "")],
     "SELECT k FROM {b} WHERE x = w": [('("x" IS NOT NULL) AND ("w" IS NOT NULL) AND ("x" = "w")', "")],
