@@ -194,12 +194,11 @@ def _value(expression: Expression, names: Mapping[int, str]) -> str:
         return _quoted(names[id_of(expression)]) if id_of(expression) in names else ""
     if expression.kind == "Literal":
         return _literal(expression)
-    if expression.kind == "Substring" and len(expression.children) == 3:
-        text, start, length = expression.children
-        numbers = [part.value for part in (start, length) if part.kind == "Literal" and part.type == "integer"]
-        if _type_of(text) == "string" and len(numbers) == 2 and all(n and n.isdecimal() and n != "0" for n in numbers):
-            inner = _value(text, names)
-            return f"substring({inner}, {numbers[0]}, {numbers[1]})" if inner else ""
+    if expression.kind == "Substring":
+        text, *place = expression.children
+        numbers = [part.value or "" for part in place]
+        if (inner := _value(text, names)) and all(number.isdecimal() and number != "0" for number in numbers):
+            return f"substring({', '.join((inner, *numbers))})"
     return ""
 
 
@@ -212,10 +211,6 @@ def _literal(expression: Expression) -> str:
         written = "'" + text.replace("'", "''") + "'"
         return f"DATE {written}" if kind == "date" else written
     return text
-
-
-def _type_of(expression: Expression) -> str:
-    return "string" if expression.kind == "Substring" else expression.type
 
 
 def _quoted(column: str) -> str:
