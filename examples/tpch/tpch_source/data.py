@@ -1,6 +1,6 @@
 """The eight tables as DuckDB's dbgen makes them, and as they are after a number of hours of changes.
 
-The same scale and the same hours give the same rows. Each hour touches a few thousandths of the orders.
+The same scale and the same hours give the same rows. Each hour touches a thousandth of the orders.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,8 @@ def change_hour(
     catalogue: whether customers, parts and stocks change too, and not only orders and their lines.
     """
     (orders,) = connection.execute("SELECT COUNT(*) FROM orders").fetchone() or (0,)
-    names = {"n": number, "step": 1009 if orders > 100_000 else 101}  # a small one is to show something
+    # Three kinds of change: of a thousandth of the orders in all. A small database is to show something.
+    names = {"n": number, "step": 3001 if orders > 100_000 else 101}
     cancelled = {table: condition.format(**names) for table, condition in _CANCELLED.items()}
     changes: dict[str, list[Change]] = {table: [] for table in TABLES}
     for table, condition in cancelled.items():
