@@ -1,6 +1,7 @@
 """Upsert by key: recompute and replace the rows with the key values that a change touches, in one commit."""
 
 import json
+import re
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_r
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace
-from medallion.spark.collect import collect
+from medallion.spark.collect import collect, quoted
 from medallion.storage import delta_writes
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
@@ -28,32 +29,45 @@ from medallion.storage.table_features import features_for_spark, note_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+_KEY, _IS_KEY, _KNOWN = "_touched_key", "_is_touched_key", "_is_known_key"
+_FOREIGN = "[key that was not touched: "
 MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark writes more than that
 MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
 
 
 def upsert(refresh: Refresh, by: ByKey, values: list[Any], *, by_spark: bool = False) -> Written:
     """Replace the rows with these ``values`` of the key. by_spark: whether Spark writes them in any case."""
+    clustering = _ensure_clustered(refresh, by.column)
+    return _upsert(refresh, by, values, clustering, by_spark=by_spark)
+
+
+def _upsert(refresh: Refresh, by: ByKey, values: list[Any], clustering: str | None, *, by_spark: bool) -> Written:
     former, column = refresh.former, by.column
     is_local = delta_writes.writes_here(former, refresh.lake.marks_from) and not by_spark
-    spark = refresh.spark if is_local else refresh.run.sessions.filewise
-    clustering = _ensure_clustered(refresh, column)
     proof = refresh.proof
+    commit = refresh.commit_metadata(
+        RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
+    )
+    is_merge = not is_local and len(values) > delta_writes.MAX_LISTED_KEYS
+    spark = refresh.spark if is_local else refresh.run.sessions.filewise
+    if is_merge:  # whose commit takes its metadata from the session
+        of_commit = {"spark.databricks.delta.commitInfo.userMetadata": stamped(commit, former.delta)}
+        spark = refresh.run.sessions.for_table(refresh.table.name, of_commit)
     changed = _trace(refresh, by).changed
     sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, changed=changed).frames()
     frames: Frames = sides[0] if sides else frames_without_rows(spark, proof.inputs)
     rows = session_of(frames).sql(refresh.table.query, **frames)
-    commit = refresh.commit_metadata(
-        RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
-    )
-    data = collect(rows, max_local_rows(former)) if is_local else None  # a few keys may have many rows
-    if data is not None:
-        _require_touched(data, column, values)
-        if not _replace_here(refresh, data, column, values, commit):
-            return upsert(refresh, by, values, by_spark=True)
+    if is_local:
+        data = collect(rows, max_local_rows(former))  # a few keys may have many rows
+        if data is not None:
+            _require_touched(data, column, values)
+        if data is None or not _replace_here(refresh, data, column, values, commit):
+            return _upsert(refresh, by, values, clustering, by_spark=True)
         count = data.num_rows
+    elif is_merge:
+        count = _merge_by_spark(refresh, spark, rows, column, values)
     else:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
@@ -154,6 +168,39 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
         raise _violated(column, foreign[0][0] if foreign else "an unknown value") from None
     refresh.former.delta.update_incremental()
     return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
+
+
+def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", column: str, values: list[Any]) -> int:
+    """Let Spark replace the rows of more keys than a condition can list, by a join; return how many rows it wrote."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    kind = pa.schema(refresh.former.delta.schema().to_arrow()).field(column).type
+    listed = pa.table({_KEY: pa.array(values, kind), _IS_KEY: pa.array([True] * len(values))})
+    keys = refresh.run.passed.frame(spark, listed)
+    removed = keys.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema), _KEY, _IS_KEY)
+    known = keys.withColumnRenamed(_IS_KEY, _KNOWN)
+    added = rows.join(known, rows[column].eqNullSafe(known[_KEY]), "left").drop(_KEY)
+    source = added.unionByName(removed, allowMissingColumns=True)
+    own = quoted(column)
+    checked = f"CASE WHEN s.{_KNOWN} THEN s.{own} ELSE raise_error(CONCAT('{_FOREIGN}', s.{own}, ']')) END"
+    names = [quoted(name) for name in rows.columns]
+    written = [checked if name == own else f"s.{name}" for name in names]
+    target = identifier(refresh.path).replace("{", "{{").replace("}", "}}")
+    merge = f"""
+        MERGE INTO {target} AS t USING {{source}} AS s ON s.{_IS_KEY} AND t.{own} <=> s.{_KEY}
+        WHEN MATCHED THEN DELETE
+        WHEN NOT MATCHED AND s.{_IS_KEY} IS NULL THEN INSERT ({", ".join(names)}) VALUES ({", ".join(written)})
+    """
+    try:
+        spark.sql(merge, source=source)
+    except PySparkException as error:
+        if (foreign := re.search(re.escape(_FOREIGN) + r"(.*?)\]", str(error))) is None:
+            raise
+        raise _violated(column, foreign[1]) from None
+    refresh.former.delta.update_incremental()
+    return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numTargetRowsInserted", 0))
 
 
 def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:

@@ -65,17 +65,18 @@ def said(folder: Path, pattern: str) -> str:
 
 
 @contextmanager
-def cluster_in(root: Path, cores: int = 1, memory: str = "1g") -> Iterator[Cluster]:
+def cluster_in(root: Path, cores: int = 1, memory: str = "1g", workers: int = 2) -> Iterator[Cluster]:
     """Ports are the ones that are free. cores, memory: of each worker."""
+    names = [f"worker-{number}" for number in range(workers)]
     loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     processes = [daemon(root / "master", "master.Master", *loopback)]
     try:
         made = Cluster(said(root / "master", r"Starting Spark master at (spark://\S+)"), [])
-        for name in ("one", "two"):
+        for name in names:
             means = ("--cores", str(cores), "--memory", memory, "--work-dir", str(root / name / "work"))
             made.workers.append(daemon(root / name, "worker.Worker", *loopback, *means, made.master))
             processes.append(made.workers[-1])
-        for name in ("one", "two"):
+        for name in names:
             said(root / name, "(Successfully registered with master)")
         yield made
     finally:

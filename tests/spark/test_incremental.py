@@ -455,9 +455,11 @@ def test_aggregate_state_is_added_to_when_an_input_that_is_not_summed_is_rewritt
     assert differing(shop, "+silver_inventory_current") == []
 
 
-def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("listed", "operation"), [(2_000, "WRITE"), (1, "MERGE")])
+def test_rows_beyond_what_this_process_writes_are_written_by_spark(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, listed: int, operation: str
 ) -> None:
+    """Those of few keys by a condition that lists the keys, those of many by a join."""
     some_orders(shop, "pending")
     refresh(shop, 0, select="+silver_orders_enriched")
     collected: list[int | None] = []
@@ -470,10 +472,16 @@ def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
     monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
     monkeypatch.setattr("medallion.refresh.by_key.collect", counted)
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    monkeypatch.setattr("medallion.storage.delta_writes.MAX_LISTED_KEYS", listed)
     some_orders(shop, "shipped")
     written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
     assert (written.strategy, written.method) == ("incremental", RefreshMethod.UPSERT)
     assert None in collected, "no more than three rows were fetched"
+    commit = shop.lake.last_commit("silver_orders_enriched")
+    assert commit["operation"] == operation and commit["userMetadata"]
+    assert differing(shop, "+silver_orders_enriched") == []
+    some_orders(shop, "delivered")
+    refresh(shop, 2, select="+silver_orders_enriched")
     assert differing(shop, "+silver_orders_enriched") == []
 
 
