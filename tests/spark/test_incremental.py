@@ -34,6 +34,7 @@ from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.refresh import by_key
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -482,6 +483,30 @@ def test_rows_beyond_what_this_process_writes_are_written_by_spark(
     assert differing(shop, "+silver_orders_enriched") == []
     some_orders(shop, "delivered")
     refresh(shop, 2, select="+silver_orders_enriched")
+    assert differing(shop, "+silver_orders_enriched") == []
+
+
+@pytest.mark.parametrize("listed", [2_000, 1])
+def test_spark_writes_no_row_of_a_key_that_was_not_touched(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    some_orders(shop, "pending")
+    refresh(shop, 0, select="+silver_orders_enriched")
+    inputs = by_key.KeyedInputs
+
+    def of_all_orders(*given: Any, **more: Any) -> Any:
+        *others, _ = given
+        return inputs(*others, [*range(1, 30)], **more)
+
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    monkeypatch.setattr("medallion.storage.delta_writes.MAX_LISTED_KEYS", listed)
+    monkeypatch.setattr("medallion.refresh.by_key.KeyedInputs", of_all_orders)
+    monkeypatch.setattr("medallion.refresh.incremental.find_touched_keys", lambda *_: [1, 2, 3])
+    some_orders(shop, "shipped")
+    written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
+    assert written.method == RefreshMethod.FULL_RECOMPUTE
+    assert "followed from a change of other values of order_id" in (written.note or "")
     assert differing(shop, "+silver_orders_enriched") == []
 
 
