@@ -186,7 +186,7 @@ def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", 
     own = quoted(column)
     checked = f"CASE WHEN s.{_KNOWN} THEN s.{own} ELSE raise_error(CONCAT('{_FOREIGN}', s.{own}, ']')) END"
     names = [quoted(name) for name in rows.columns]
-    written = [checked if name == own else f"s.{name}" for name in names]
+    written = [checked if name.lower() == own.lower() else f"s.{name}" for name in names]  # as Spark resolves names
     target = identifier(refresh.path).replace("{", "{{").replace("}", "}}")
     merge = f"""
         MERGE INTO {target} AS t USING {{source}} AS s ON s.{_IS_KEY} AND t.{own} <=> s.{_KEY}
