@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bench.choices import ALWAYS
 from medallion.errors import UsageError
+from medallion.hours import hour_from_number, hour_number
 from medallion.model.table import STRATEGIES as RUN_STRATEGIES
 from medallion.ops.event_schema import phases_of
 from medallion.project import find_project
@@ -80,6 +81,13 @@ class Round(NamedTuple):
     days: int
     change: float
     repeat: int
+
+
+def hours_of(change: float, count: int) -> list[str]:
+    """The first ``count`` hours of changes; where each stands for several, the last of these: before it, no order of
+    the others has been placed."""
+    step, first = max(1, int(change)), hour_number(FIRST_HOUR)
+    return [hour_from_number(first + step * number - 1) for number in range(1, count + 1)]
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from bench.choices import ALWAYS, CHOSEN, RECOMPUTED, Refresh, judge
 from bench.drivers import Drivers, Remote, Taken
 from bench.feldera.driver import FelderaDriver
 from bench.machine import commit, machine
-from bench.plan import FIRST_HOUR, PHASES, VIEWS, Measure, Plan, Round
+from bench.plan import PHASES, VIEWS, Measure, Plan, Round, hours_of
 from bench.results import CONDITIONS, read_results, write_results
 from bench.sources import folder_bytes, prepare, require_room
 from medallion.errors import MedallionError, UsageError
-from medallion.hours import hour_from_number, hour_number
 from medallion.inspect.lake_difference import differing
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
@@ -76,7 +75,7 @@ def run(
                 state_bytes = folder_bytes(Path(drivers["incremental"].lake, "ops", "aggregate_states"))
                 result["kept_bytes"].setdefault(str(days), state_bytes)  # the first round's: of the usual change
             if {CHOSEN, RECOMPUTED, ALWAYS} <= drivers.keys():
-                judged = judge(_refreshes(plan, drivers))
+                judged = judge(_refreshes(plan, drivers, change))
                 result.setdefault("choices", {})[f"{days} {change:g} {repeat}"] = judged.as_values()
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
@@ -88,12 +87,12 @@ def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def _refreshes(plan: Plan, drivers: Mapping[str, Remote | FelderaDriver]) -> Iterator[Refresh]:
+def _refreshes(plan: Plan, drivers: Mapping[str, Remote | FelderaDriver], change: float) -> Iterator[Refresh]:
     """Yield the refreshes of every table in the warm hours."""
-    first = hour_from_number(hour_number(FIRST_HOUR) + plan.warm_up)
+    warm = {*hours_of(change, plan.all_hours)[plan.warm_up :]}
     for strategy in (CHOSEN, RECOMPUTED, ALWAYS):
         for row in event_log.read(Lake(drivers[strategy].lake), event_type="refresh"):
-            if row.table_name and row.hour and row.hour >= first:
+            if row.table_name and row.hour in warm:
                 yield Refresh(strategy, row.table_name, row.details["method"], row.seconds)
 
 
@@ -117,9 +116,7 @@ def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
 def run_hours(
     plan: Plan, drivers: Mapping[str, Remote | FelderaDriver], days: int, change: float, repeat: int
 ) -> Iterator[Measure]:
-    first = hour_number(FIRST_HOUR)
-    for number in range(1, plan.all_hours + 1):
-        hour = hour_from_number(first + number - 1)
+    for number, hour in enumerate(hours_of(change, plan.all_hours), 1):
         names = list(drivers)
         for strategy in names[number % len(names) :] + names[: number % len(names)]:  # nobody is always first
             lake = Lake(drivers[strategy].lake)

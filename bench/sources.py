@@ -6,7 +6,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from bench.machine import commit
-from bench.plan import CATALOGUE, FIRST_HOUR, Plan
+from bench.plan import CATALOGUE, FIRST_HOUR, Plan, hours_of
 from bench.source_formats import source_in_format
 from demo.generate import generate
 from medallion.errors import MedallionError
@@ -40,9 +40,10 @@ def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float
 
 
 def source_with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:
-    """A source whose hours have ``change`` times the usual lines: several hours in one, or the first part of one.
+    """A source whose hours have ``change`` times the usual lines.
 
-    catalogue: with the changes of customers, products and suppliers.
+    Those of several hours are delivered in the last of them; of less than one, its first part. catalogue: with the
+    changes of customers, products and suppliers.
     """
     if change == 1 and catalogue:
         return source
@@ -54,8 +55,8 @@ def source_with_changes(source: Path, change: float, hours: int, catalogue: bool
         if not catalogue and folder.name in CATALOGUE:
             continue
         (target / "cdc" / folder.name).mkdir(parents=True)
-        whole, hour = FIRST_HOUR, FIRST_HOUR
-        for _ in range(hours):
+        whole = FIRST_HOUR
+        for hour in hours_of(change, hours):
             lines: list[bytes] = []
             for _ in range(max(1, int(change))):
                 file = folder / f"{whole}.json"
@@ -65,7 +66,6 @@ def source_with_changes(source: Path, change: float, hours: int, catalogue: bool
                 lines = list(islice(lines, int(len(lines) * change)))
             if lines:
                 (target / "cdc" / folder.name / f"{hour}.json").write_bytes(b"".join(lines))
-            hour = next_hour(hour)
     return target
 
 

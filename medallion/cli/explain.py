@@ -137,5 +137,5 @@ def _costs(name: str) -> dict[str, float]:
         known = RecentCosts(current_lake()).of(name)
     except MedallionError:
         return {}
-    seconds = {"incremental": [spent for _, spent in known.incremental], "full": [*known.full[-5:]]}
-    return {strategy: median(spent) for strategy, spent in seconds.items() if spent}
+    seconds = {"incremental": median(spent for _, spent in known.incremental)} if known.incremental else {}
+    return seconds | ({"full": known.full_seconds} if known.full else {})

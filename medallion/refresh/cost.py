@@ -11,11 +11,12 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
-MAX_COST_RATIO = 1.5  # ratio of incremental to full: predictions are no more exact than that
+MAX_COST_RATIO = 1.1  # most that an incremental refresh may be expected to take, as a ratio to a full recompute
+MIN_TRIAL_RATIO = 0.5  # from this ratio on full is tried once more, if only that of the load, on a cold Spark, is known
 MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
-MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again: what was slow may be fast by now
+MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again, sooner if it was hardly dearer
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Costs:
             return median(seconds)
         longest = max(seconds) * max(1.0, changed / max(sizes))
         if share is not None and self.full and changed > max(sizes):
-            longest = min(longest, max(seconds) + MAX_SHARE_COST * share * median(self.full[-5:]))
+            longest = min(longest, max(seconds) + MAX_SHARE_COST * share * self.full_seconds)
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
     def reason_to_recompute(self, changed: int, change: str, share: float | None = None) -> str | None:
@@ -61,15 +62,23 @@ class Costs:
             change: The change in words, for the reason.
             share: The share of the inputs that it is, if known.
         """
-        if not self.full or len(self.incremental) < MIN_SAMPLES or self.full_since_incremental >= MAX_FULL_BEFORE_RETRY:
+        if not self.full or len(self.incremental) < MIN_SAMPLES:
             return None
-        full_seconds, expected = median(self.full[-5:]), self.predict_seconds(changed, share)
-        if expected <= MAX_COST_RATIO * full_seconds:
+        full_seconds, expected = self.full_seconds, self.predict_seconds(changed, share)
+        ratio = expected / max(full_seconds, 0.001)
+        is_trial = len(self.full) == 1 and MIN_TRIAL_RATIO < ratio <= MAX_COST_RATIO
+        is_retry = self.full_since_incremental >= MAX_FULL_BEFORE_RETRY * min(1, ratio - 1)
+        if not is_trial and (ratio <= MAX_COST_RATIO or is_retry):
             return None
-        return (
-            f"{change} would take about {expected:.1f} s, a full recompute {full_seconds:.1f} s"
-            f" (from the last {len(self.incremental[-5:])} incremental and {len(self.full[-5:])} full refreshes)"
-        )
+        known = f"from the last {len(self.incremental[-5:])} incremental and {len(self.full[-5:])} full refreshes"
+        if is_trial:
+            known = "tried once more, as it is known from one refresh alone, perhaps on a cold Spark"
+        return f"{change} would take about {expected:.1f} s, a full recompute {full_seconds:.1f} s ({known})"
+
+    @property
+    def full_seconds(self) -> float:
+        """The seconds that a full recompute takes: the first one counts only while there is no other."""
+        return median((self.full[1:] or self.full)[-5:])
 
 
 class RecentCosts:

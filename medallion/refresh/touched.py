@@ -1,12 +1,13 @@
 """Find the key values that a change of the inputs touches."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
 from medallion.model.needs import Needs
+from medallion.model.registry import Registry
 from medallion.refresh.plan import FullRecompute
 from medallion.spark.delta_reads import read_table
 from medallion.storage import delta_writes
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.1  # most key values that one refresh follows, or this share of an input's rows
+MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.1  # most key values that one refresh follows, or this share of all of them
 MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or of the key
+
+
+def one_row_each(tables: Registry, restricted: Mapping[str, str]) -> frozenset[str]:
+    """Return the inputs with one row for each value of the key. restricted: by input that has the key, its column."""
+    return frozenset(name for name, column in restricted.items() if tables[name].keys == (column,))
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Trace:
     spark: reads what this process does not. lake: where the inputs are. by: the key, and the paths from inputs to it.
     restricted: by input that has the key, its column. reads: the columns of inputs that matter; of an input that is
     missing, all do. inputs: their current states. changes: what is new in each of them. needs: what the query needs of
-    the inputs.
+    the inputs. single: the inputs with one row for each value of the key.
     """
 
     spark: "SparkSession"
@@ -42,16 +48,17 @@ class Trace:
     inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
     needs: Needs = field(default_factory=Needs)
+    single: Collection[str] = ()
 
     @cached_property
-    def rows(self) -> int:
-        """The rows of the largest input that has the key."""
-        return max((self.inputs[name].rows for name in self.restricted), default=0)
+    def keys(self) -> int:
+        """About how many values of the key there are: the rows of an input with one for each, or of the largest."""
+        return max((self.inputs[name].rows for name in self.single or self.restricted), default=0)
 
     @property
     def _most(self) -> int:
         """The most key values that are followed: of more, the table is recomputed sooner than its rows are replaced."""
-        return min(max(MAX_KEYS, int(self.rows * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
+        return min(max(MAX_KEYS, int(self.keys * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
 
     def values(self) -> list[Any]:
         """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.

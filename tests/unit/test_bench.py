@@ -21,7 +21,7 @@ from bench.choices import Refresh, judge
 from bench.dag import target_rows
 from bench.drivers import Taken
 from bench.duck import translated
-from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
+from bench.plan import FIRST_HOUR, PHASES, Measure, Plan, hours_of
 from bench.report import crossover, render
 from bench.report_tables import bytes_table, choices_table
 from bench.results import read_results, write_results
@@ -166,7 +166,11 @@ def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_par
     for hour in range(5):
         (source / "cdc" / "orders" / f"2025-11-30T0{hour}.json").write_text(f"{2 * hour}\n{2 * hour + 1}\n")
     target = sources.source_with_changes(source, change, 2)
-    assert [file.read_bytes() for file in sorted((target / "cdc" / "orders").iterdir())] == lines
+    files = sorted((target / "cdc" / "orders").iterdir())
+    assert [file.read_bytes() for file in files] == lines
+    assert [file.stem for file in files] == hours_of(change, 2)
+    assert hours_of(3, 2) == ["2025-11-30T02", "2025-11-30T05"], "what it changes is not of the future"
+    assert hours_of(0.5, 2) == ["2025-11-30T00", "2025-11-30T01"]
     assert (target / "snapshot").is_dir()
 
 

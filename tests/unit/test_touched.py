@@ -10,10 +10,11 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.model.methods import ByKey, Via
 from medallion.model.needs import Needs, Read
-from medallion.refresh.touched import Trace
+from medallion.refresh.touched import Trace, one_row_each
 from medallion.storage import delta_writes
 from medallion.storage.change_feed import changes
 from medallion.storage.lake import Lake, state_of
+from tests.shop import registry
 
 HERE, THERE = "here", "there"
 
@@ -42,3 +43,20 @@ def test_a_path_ends_where_no_changed_row_matters(
         needs=needs,
     )
     assert trace.values() == []
+
+
+def test_how_many_keys_may_change_goes_by_an_input_with_one_row_for_each(tmp_path: Path) -> None:
+    """With many lines an order, a tenth of the lines would be a third of the orders."""
+    write_deltalake(str(tmp_path / "bronze_orders"), pa.table({"order_id": [1, 2]}))
+    write_deltalake(str(tmp_path / "bronze_order_items"), pa.table({"order_id": [1, 1, 1, 2, 2]}))
+    restricted = {"bronze_orders": "order_id", "bronze_order_items": "order_id"}
+    single = one_row_each(registry(), restricted)
+    assert single == {"bronze_orders"}
+
+    def keys(single: frozenset[str]) -> int:
+        inputs = {name: state_of(DeltaTable(str(tmp_path / name))) for name in restricted}
+        nothing = cast(Any, None)
+        return Trace(nothing, nothing, ByKey("order_id"), restricted, {}, inputs, {}, single=single).keys
+
+    assert keys(single) == 2
+    assert keys(frozenset()) == 5, "without one, the largest input stands for them"
