@@ -12,7 +12,7 @@ from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 MAX_COST_RATIO = 1.1  # most that an incremental refresh may be expected to take, as a ratio to a full recompute
-MIN_TRIAL_RATIO = 0.5  # from this ratio on full is tried once more, if only that of the load, on a cold Spark, is known
+MIN_TRIAL_RATIO = 0.25  # from this ratio on full is tried once more, if only that of the load, on a cold Spark, is known
 MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
