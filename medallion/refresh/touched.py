@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.1  # most key values that one refresh follows, or this share of all of them
+MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.2  # most key values that one refresh follows, or this share of all of them
 MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or of the key
 
 

@@ -46,7 +46,7 @@ def test_a_path_ends_where_no_changed_row_matters(
 
 
 def test_how_many_keys_may_change_goes_by_an_input_with_one_row_for_each(tmp_path: Path) -> None:
-    """With many lines an order, a tenth of the lines would be a third of the orders."""
+    """With many lines an order, a fifth of the lines would be half of the orders."""
     write_deltalake(str(tmp_path / "bronze_orders"), pa.table({"order_id": [1, 2]}))
     write_deltalake(str(tmp_path / "bronze_order_items"), pa.table({"order_id": [1, 1, 1, 2, 2]}))
     restricted = {"bronze_orders": "order_id", "bronze_order_items": "order_id"}
