@@ -202,7 +202,8 @@ def maintain_table(
     metadata = json.dumps(lineage.origin) if lineage.origin else None
     turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
-    if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
+    wanted = files_by_key(state.rows, state.bytes, lake.marks_from)
+    if column is not None and state.files > SPARE_FILES + wanted:
         size = max(1, state.bytes // wanted)
         merged, note = cluster(delta, column, size, state.bytes, metadata)
     else:

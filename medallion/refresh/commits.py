@@ -21,8 +21,9 @@ from medallion.storage.table_features import features_for_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# A change rewrites the files that it touches, and most changes touch the newest rows: about a day of rows per file.
-ROWS_PER_FILE, _MAX_FILES = 20_000, 500
+# A change that rewrites files mostly touches the newest rows: about a day of rows per file. A change that marks rows
+# rewrites none, and every query opens each file.
+ROWS_PER_FILE, MARKED_ROWS_PER_FILE, _MAX_FILES = 20_000, 200_000, 500
 # Up to this size this process writes a table: a Spark commit costs ten times as much.
 SMALL_BYTES = 64 << 20  # in data files
 SMALL_ROWS = 50_000
@@ -54,9 +55,10 @@ def overwrite(
     return state_of(former.delta)
 
 
-def files_by_key(rows: int) -> int:
-    """Return how many files to cluster a table of that many rows into."""
-    return min(_MAX_FILES, 1 + rows // ROWS_PER_FILE)
+def files_by_key(rows: int, size: int, marks_from: int | None) -> int:
+    """Return how many files to cluster a table into. size: its bytes. marks_from: as of Lake."""
+    is_marked = marks_from is not None and size >= marks_from
+    return min(_MAX_FILES, 1 + rows // (MARKED_ROWS_PER_FILE if is_marked else ROWS_PER_FILE))
 
 
 def replaced_by(table: Feed | ChangeLog | Table) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 MAX_COST_RATIO = 1.1  # most that an incremental refresh may be expected to take, as a ratio to a full recompute
-MIN_TRIAL_RATIO = 0.25  # from this ratio on full is tried once more, if only that of the load, on a cold Spark, is known
+MIN_TRIAL_RATIO = 0.25  # from this ratio on full is tried once more, if only that of the load is known
 MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
@@ -66,7 +66,8 @@ class Costs:
             return None
         full_seconds, expected = self.full_seconds, self.predict_seconds(changed, share)
         ratio = expected / max(full_seconds, 0.001)
-        is_trial = len(self.full) == 1 and MIN_TRIAL_RATIO < ratio <= MAX_COST_RATIO
+        least = min(seconds for _, seconds in self.incremental)  # those of a cold process say as little as the load
+        is_trial = len(self.full) == 1 and least > MIN_TRIAL_RATIO * full_seconds and ratio <= MAX_COST_RATIO
         is_retry = self.full_since_incremental >= MAX_FULL_BEFORE_RETRY * min(1, ratio - 1)
         if not is_trial and (ratio <= MAX_COST_RATIO or is_retry):
             return None

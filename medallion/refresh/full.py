@@ -82,7 +82,8 @@ def _write(target: Target, former: TableState | None, rows: "DataFrame") -> Tabl
         return overwrite(lake, table, rows, former, commit)
     files = 1
     if isinstance(by := table.method, ByKey):
-        files = files_by_key(max((state.rows for state in target.inputs.values()), default=0))
+        largest = max(target.inputs.values(), key=lambda state: state.rows)
+        files = files_by_key(largest.rows, largest.bytes, lake.marks_from)
         rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
     (
         rows.write.format("delta")

@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.pipeline.maintain import Retention, maintain_table, remove_expired_files
+from medallion.refresh.commits import files_by_key
 from medallion.storage import clustering
 from medallion.storage.lake import Lake
 
@@ -66,7 +67,7 @@ clustering.CLUSTER_MEMORY_BYTES = int(sys.argv[3]) << 20
 for number in range(15):
     k = pa.array(range(number, 15 * rows, 15), pa.int64())
     write_deltalake(path, pa.table({"k": k, "text": pa.repeat("the same text again " * 12, rows)}), mode="append")
-maintain.files_by_key = lambda rows: 4
+maintain.files_by_key = lambda *_: 4
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 done = maintain.maintain_table(Lake(sys.argv[1]), path, (), maintain.Retention(), "k")
 print(done["merged"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -102,3 +103,10 @@ def test_what_a_crash_left_of_a_landed_file_goes_and_of_a_snapshot_stays(tmp_pat
         file.touch()
     assert remove_expired_files(lake, Retention()) == 0
     assert (hour.exists(), snapshot.exists()) == (False, True)
+
+
+def test_a_table_whose_rows_are_marked_is_clustered_into_fewer_files() -> None:
+    """A change rewrites none of them, and every query opens each."""
+    rows, size = 1_000_000, 30 << 20
+    assert files_by_key(rows, size, marks_from=8 << 20) == 6
+    assert files_by_key(rows, size, marks_from=None) == files_by_key(rows, size, marks_from=32 << 20) == 51
