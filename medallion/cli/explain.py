@@ -138,4 +138,4 @@ def _costs(name: str) -> dict[str, float]:
     except MedallionError:
         return {}
     seconds = {"incremental": median(spent for _, spent in known.incremental)} if known.incremental else {}
-    return seconds | ({"full": known.full_seconds} if known.full else {})
+    return seconds | ({} if known.full_seconds is None else {"full": known.full_seconds})

@@ -12,7 +12,7 @@ from medallion.refresh.inputs import versions_of
 from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_rows, session_of
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
-from medallion.refresh.touched import Trace, one_row_each
+from medallion.refresh.touched import Trace, count_keys
 from medallion.spark.collect import collect, quoted
 from medallion.storage import delta_writes
 from medallion.storage.clustering import cluster
@@ -107,15 +107,16 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     values = trace.values()
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
-        refresh.require_cheap(len(values), trace.keys, f"{len(values):,} values of {by.column}")
+        refresh.require_cheap(len(values), trace.key_count, f"{len(values):,} values of {by.column}")
     return values
 
 
 def _trace(refresh: Refresh, by: ByKey) -> Trace:
     proof, inputs, changes = refresh.proof, refresh.inputs, refresh.changes
     reads, needs, tables = proof.reads_of(), proof.needs_of(), refresh.run.tables
-    single = one_row_each(tables, proof.restricted)
-    return Trace(refresh.spark, refresh.lake, by, proof.restricted, reads, inputs, changes, needs, single)
+    own = [refresh.former.rows] if refresh.table.keys == (by.column,) else []
+    count = count_keys(tables, proof.restricted, inputs, own)
+    return Trace(refresh.spark, refresh.lake, by, proof.restricted, reads, inputs, changes, needs, count)
 
 
 def _ensure_clustered(refresh: Refresh, column: str) -> str | None:

@@ -10,7 +10,7 @@ from medallion.model.table import ChangeLog, Feed, Table
 from medallion.refresh.inputs import commits_of, ids_of, versions_of
 from medallion.refresh.refresh_run import RefreshRun
 from medallion.spark.collect import collect
-from medallion.storage import fence
+from medallion.storage import delta_writes, fence
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake, TableState, state_of
 from medallion.storage.merge_on_read import FileLayout
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # A change that rewrites files mostly touches the newest rows: about a day of rows per file. A change that marks rows
 # rewrites none, and every query opens each file.
-ROWS_PER_FILE, MARKED_ROWS_PER_FILE, _MAX_FILES = 20_000, 200_000, 500
+ROWS_PER_FILE, MARKED_ROWS_PER_FILE, MARKED_BYTES_PER_FILE, _MAX_FILES = 20_000, 200_000, 64 << 20, 500
 # Up to this size this process writes a table: a Spark commit costs ten times as much.
 SMALL_BYTES = 64 << 20  # in data files
 SMALL_ROWS = 50_000
@@ -56,9 +56,14 @@ def overwrite(
 
 
 def files_by_key(rows: int, size: int, marks_from: int | None) -> int:
-    """Return how many files to cluster a table into. size: its bytes. marks_from: as of Lake."""
-    is_marked = marks_from is not None and size >= marks_from
-    return min(_MAX_FILES, 1 + rows // (MARKED_ROWS_PER_FILE if is_marked else ROWS_PER_FILE))
+    """Return how many files to cluster a table into. size: its bytes. marks_from: as of Lake.
+
+    Spark rewrites the files of a table that this process does not write.
+    """
+    wanted = rows // ROWS_PER_FILE
+    if marks_from is not None and marks_from <= size <= delta_writes.MAX_LOCAL_TABLE_BYTES:
+        wanted = max(rows // MARKED_ROWS_PER_FILE, size // MARKED_BYTES_PER_FILE)
+    return min(_MAX_FILES, 1 + wanted)
 
 
 def replaced_by(table: Feed | ChangeLog | Table) -> tuple[str, ...]:

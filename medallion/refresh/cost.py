@@ -1,7 +1,7 @@
 """Predict what a refresh of a table will cost from what recent ones cost according to the event log."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import StatisticsError, linear_regression, median
 from threading import Lock
@@ -12,11 +12,11 @@ from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 MAX_COST_RATIO = 1.1  # most that an incremental refresh may be expected to take, as a ratio to a full recompute
-MIN_TRIAL_RATIO = 0.25  # from this ratio on full is tried once more, if only that of the load is known
+MIN_TRIAL_RATIO = 0.25  # from this ratio to the load on, full is tried if no hour has recomputed the table
 MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
-MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again, sooner if it was hardly dearer
+MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again: what was slow may be fast by now
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Costs:
     """How long recent refreshes of a table took, oldest first.
 
     Args:
-        full: Seconds of each full recompute.
+        load: Seconds of the first full refresh, which may have run on a cold Spark; None if it was long ago.
+        full: Seconds of each full recompute in an hour.
         incremental: Size of the change and seconds of each incremental refresh, the size in values of its key or bytes.
         full_since_incremental: Full recomputes since the last incremental refresh.
     """
 
+    load: float | None = None
     full: tuple[float, ...] = ()
     incremental: tuple[tuple[int, float], ...] = ()
     full_since_incremental: int = 0
@@ -50,7 +52,7 @@ class Costs:
         if line.slope <= 0:
             return median(seconds)
         longest = max(seconds) * max(1.0, changed / max(sizes))
-        if share is not None and self.full and changed > max(sizes):
+        if share is not None and self.full_seconds is not None and changed > max(sizes):
             longest = min(longest, max(seconds) + MAX_SHARE_COST * share * self.full_seconds)
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
@@ -62,24 +64,27 @@ class Costs:
             change: The change in words, for the reason.
             share: The share of the inputs that it is, if known.
         """
-        if not self.full or len(self.incremental) < MIN_SAMPLES:
+        full_seconds = self.full_seconds
+        if full_seconds is None or len(self.incremental) < MIN_SAMPLES:
             return None
-        full_seconds, expected = self.full_seconds, self.predict_seconds(changed, share)
-        ratio = expected / max(full_seconds, 0.001)
-        least = min(seconds for _, seconds in self.incremental)  # those of a cold process say as little as the load
-        is_trial = len(self.full) == 1 and least > MIN_TRIAL_RATIO * full_seconds and ratio <= MAX_COST_RATIO
-        is_retry = self.full_since_incremental >= MAX_FULL_BEFORE_RETRY * min(1, ratio - 1)
-        if not is_trial and (ratio <= MAX_COST_RATIO or is_retry):
+        expected = self.predict_seconds(changed, share)
+        fastest = min(seconds for _, seconds in self.incremental)  # slower ones may have run on a cold Spark too
+        if not self.full and fastest > MIN_TRIAL_RATIO * full_seconds:
+            return (
+                f"{change} would take about {expected:.1f} s, the load took {full_seconds:.1f} s, perhaps on a cold"
+                " Spark: a full recompute is tried once"
+            )
+        if expected <= MAX_COST_RATIO * full_seconds or self.full_since_incremental >= MAX_FULL_BEFORE_RETRY:
             return None
-        known = f"from the last {len(self.incremental[-5:])} incremental and {len(self.full[-5:])} full refreshes"
-        if is_trial:
-            known = "tried once more, as it is known from one refresh alone, perhaps on a cold Spark"
-        return f"{change} would take about {expected:.1f} s, a full recompute {full_seconds:.1f} s ({known})"
+        return (
+            f"{change} would take about {expected:.1f} s, a full recompute {full_seconds:.1f} s"
+            f" (from the last {len(self.incremental)} incremental and {max(1, len(self.full[-5:]))} full refreshes)"
+        )
 
     @property
-    def full_seconds(self) -> float:
-        """The seconds that a full recompute takes: the first one counts only while there is no other."""
-        return median((self.full[1:] or self.full)[-5:])
+    def full_seconds(self) -> float | None:
+        """About what a full recompute takes: the load counts only while there is no other; None if none is known."""
+        return median(self.full[-5:]) if self.full else self.load
 
 
 class RecentCosts:
@@ -100,19 +105,28 @@ class RecentCosts:
 
 def _read_costs(lake: Lake) -> dict[str, Costs]:
     since = datetime.now(UTC) - SAMPLE_WINDOW
-    columns = ("table_name", "strategy", "seconds", "details", "event_type", "status")
+    columns = ("table_name", "hour", "strategy", "seconds", "details", "event_type", "status")
     return costs_of(event_log.read_if_whole(lake, since, columns, event_type="refresh", status="succeeded") or ())
 
 
 def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
-    """Collect the costs by table from event log rows in order of time, without refreshes that built state."""
+    """Collect the costs by table from event log rows in order of time, without refreshes that built state.
+
+    These count as tries of incremental, so that the next hour does not pay for another.
+    """
     costs: dict[str, Costs] = {}
     for row in rows:
-        if (name := row.table_name) is None or read_state_work(row.details):
+        if (name := row.table_name) is None:
             continue
         known = costs.get(name, Costs())
-        if row.strategy == "full":
-            costs[name] = Costs((*known.full, row.seconds), known.incremental, known.full_since_incremental + 1)
+        if read_state_work(row.details):
+            costs[name] = replace(known, full_since_incremental=0)
+        elif row.strategy == "full" and row.hour is None:
+            costs[name] = replace(known, load=row.seconds)
+        elif row.strategy == "full":
+            since = known.full_since_incremental + 1
+            costs[name] = replace(known, full=(*known.full, row.seconds), full_since_incremental=since)
         elif (changed := row.details.get("changed")) is not None:
-            costs[name] = Costs(known.full, (*known.incremental, (changed, row.seconds))[-5:], 0)
+            samples = (*known.incremental, (changed, row.seconds))[-5:]
+            costs[name] = replace(known, incremental=samples, full_since_incremental=0)
     return costs

@@ -17,7 +17,7 @@ from medallion.refresh.inputs import changes_since
 from medallion.refresh.keyed_inputs import Frames, KeyedInputs, session_of
 from medallion.refresh.plan import FullRecompute, Target, require_followable
 from medallion.refresh.state_log import MAX_GROUPS, StateLog
-from medallion.refresh.touched import Trace, one_row_each
+from medallion.refresh.touched import Trace, count_keys
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_changes, read_table
 from medallion.storage import files, replaced_rows
@@ -116,8 +116,8 @@ class KeptState:
             before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
             return {name: before}, {name: after}
         reads, needs = target.proof.reads_of(self.name), target.proof.needs_of(self.name)
-        single = one_row_each(target.run.tables, by.columns)
-        trace = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs, single)
+        count = count_keys(target.run.tables, by.columns, self.inputs)
+        trace = Trace(target.spark, target.lake, by, by.columns, reads, self.inputs, changes, needs, count)
         if not (values := trace.values()):
             return None
         former = {name: self._former(name, change, origin) for name, change in changes.items()}

@@ -1,8 +1,7 @@
 """Find the key values that a change of the inputs touches."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
@@ -25,9 +24,16 @@ MAX_KEYS, MAX_KEY_SHARE = 20_000, 0.2  # most key values that one refresh follow
 MAX_LEADING_VALUES = 500_000  # most values of a column on a path to the key, or of the key
 
 
-def one_row_each(tables: Registry, restricted: Mapping[str, str]) -> frozenset[str]:
-    """Return the inputs with one row for each value of the key. restricted: by input that has the key, its column."""
-    return frozenset(name for name, column in restricted.items() if tables[name].keys == (column,))
+def count_keys(
+    tables: Registry, restricted: Mapping[str, str], inputs: Mapping[str, TableState], own: Sequence[int] = ()
+) -> int:
+    """Return about how many values of a key there are.
+
+    That is how many rows an input has with one for each value, or the table itself, whose rows are then ``own``; else
+    the rows of the largest input. restricted: by input that has the key, its column.
+    """
+    single = [inputs[name].rows for name, column in restricted.items() if tables[name].keys == (column,)]
+    return max([*single, *own] or [inputs[name].rows for name in restricted], default=0)
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Trace:
     spark: reads what this process does not. lake: where the inputs are. by: the key, and the paths from inputs to it.
     restricted: by input that has the key, its column. reads: the columns of inputs that matter; of an input that is
     missing, all do. inputs: their current states. changes: what is new in each of them. needs: what the query needs of
-    the inputs. single: the inputs with one row for each value of the key.
+    the inputs. key_count: about how many values of the key there are.
     """
 
     spark: "SparkSession"
@@ -48,17 +54,12 @@ class Trace:
     inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
     needs: Needs = field(default_factory=Needs)
-    single: Collection[str] = ()
-
-    @cached_property
-    def keys(self) -> int:
-        """About how many values of the key there are: the rows of an input with one for each, or of the largest."""
-        return max((self.inputs[name].rows for name in self.single or self.restricted), default=0)
+    key_count: int = 0
 
     @property
-    def _most(self) -> int:
+    def most(self) -> int:
         """The most key values that are followed: of more, the table is recomputed sooner than its rows are replaced."""
-        return min(max(MAX_KEYS, int(self.keys * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
+        return min(max(MAX_KEYS, int(self.key_count * MAX_KEY_SHARE)), MAX_LEADING_VALUES)
 
     def values(self) -> list[Any]:
         """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.
@@ -70,8 +71,8 @@ class Trace:
             if not change:
                 continue
             touched.update(self._values_of(name, change))
-            if len(touched) > self._most:
-                raise FullRecompute(f"more than {self._most:,} values of {self.by.column} changed")
+            if len(touched) > self.most:
+                raise FullRecompute(f"more than {self.most:,} values of {self.by.column} changed")
         values = [*sorted(touched - {None}), *({None} & touched)]
         if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
             raise FullRecompute(f"upsert on {self.by.column} needs text without quotes, backslashes and dollar signs")
@@ -86,8 +87,8 @@ class Trace:
         found: set[Any] = set()
         for name, column in self.restricted.items():
             if change := self.changes.get(name):
-                values = changed_values(self.lake.folder(name), column, change, self._most)
-                if len(values) > self._most:
+                values = changed_values(self.lake.folder(name), column, change, self.most)
+                if len(values) > self.most:
                     return set()
                 found |= _listed(values, self.by.column)
         return found
@@ -96,7 +97,7 @@ class Trace:
         import pyarrow as pa
 
         if name not in self.by.via:
-            return _listed(self._changed(name, self.restricted[name], change, self._most), self.by.column)
+            return _listed(self._changed(name, self.restricted[name], change, self.most), self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
             # Many values of a column on the path may lead to few key values.
@@ -131,7 +132,7 @@ class Trace:
 
         delta, folder = self.inputs[name].delta, self.lake.folder(name)
         if name not in self.by.via:
-            values = distinct_values(delta, folder, self.restricted[name], sought, self._most + 1)
+            values = distinct_values(delta, folder, self.restricted[name], sought, self.most + 1)
             return _listed(values, self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:
@@ -152,7 +153,7 @@ class Trace:
         rows = read_table(self.spark, self.lake.path(name), self.inputs[name])
         rows = rows.join(sought, sought.columns[0], "left_semi")
         if name not in self.by.via:
-            keys = rows.select(self.restricted[name]).distinct().limit(self._most + 1).toArrow()
+            keys = rows.select(self.restricted[name]).distinct().limit(self.most + 1).toArrow()
             return _listed(keys.column(0), self.by.column)
         touched: set[Any] = set()
         for way in self.by.via[name].ways:

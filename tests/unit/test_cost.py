@@ -4,9 +4,21 @@ from medallion.ops.event_schema import EventRow
 from medallion.refresh.cost import MAX_FULL_BEFORE_RETRY, Costs, costs_of
 
 
-def row(strategy: str, seconds: float, changed: int | None = None, table: str | None = "gold_x") -> EventRow:
-    details = {} if changed is None else {"changed": changed}
-    return EventRow.of({"table_name": table, "strategy": strategy, "seconds": seconds, "details": details})
+def row(
+    strategy: str,
+    seconds: float,
+    changed: int | None = None,
+    table: str | None = "gold_x",
+    hour: str | None = "2026-01-01T00",
+    **details: object,
+) -> EventRow:
+    details |= {} if changed is None else {"changed": changed}
+    at = {"table_name": table, "hour": hour}
+    return EventRow.of({**at, "strategy": strategy, "seconds": seconds, "details": details})
+
+
+def load(seconds: float) -> EventRow:
+    return row("full", seconds, hour=None)
 
 
 def known(*rows: EventRow) -> Costs:
@@ -30,26 +42,28 @@ def test_prediction_grows_at_most_with_the_size_when_known_sizes_lie_close_toget
 
 
 def test_a_large_change_is_recomputed_and_the_reason_has_both_figures() -> None:
-    costs = known(row("full", 30.0), row("full", 10.0), *GROWING)
+    costs = known(load(30.0), row("full", 10.0), *GROWING)
     assert costs.reason_to_recompute(5_000_000, "a change") is None
     assert costs.reason_to_recompute(9_900_000, "a change") is None, "10.9 seconds against 10 are within the margin"
     assert costs.reason_to_recompute(20_000_000, "a change") == (
-        "a change would take about 21.0 s, a full recompute 10.0 s (from the last 3 incremental and 2 full refreshes)"
+        "a change would take about 21.0 s, a full recompute 10.0 s (from the last 3 incremental and 1 full refreshes)"
     )
 
 
-def test_a_full_recompute_that_is_known_from_the_load_alone_is_tried_once_more() -> None:
+def test_a_full_recompute_that_is_known_from_the_load_alone_is_tried_once() -> None:
     """The load runs on a cold Spark, so what it took says little of what an hour would take."""
-    assert known(row("full", 8.1), *GROWING).reason_to_recompute(1, "a change") is None, "some took less than a quarter"
-    reason = known(row("full", 7.9), *GROWING).reason_to_recompute(1, "a change")
-    assert reason is not None and "tried once more" in reason
-    assert known(row("full", 7.9), *GROWING, row("full", 7.0)).reason_to_recompute(1, "a change") is None
-    assert known(row("full", 7.9), *GROWING, row("full", 1.0)).reason_to_recompute(1, "a change") is not None
+    assert known(load(8.1), *GROWING).reason_to_recompute(1, "a change") is None, "one took less than a quarter"
+    reason = known(load(7.9), *GROWING).reason_to_recompute(1, "a change")
+    assert reason is not None and reason.endswith("a full recompute is tried once")
+    assert known(load(7.9), *GROWING, row("full", 7.0)).reason_to_recompute(1, "a change") is None
+    assert known(load(7.9), *GROWING, row("full", 1.0)).reason_to_recompute(1, "a change") is not None
+    assert known(row("full", 7.0), *GROWING).reason_to_recompute(1, "a change") is None, "the load was long ago"
+    assert known(*GROWING).reason_to_recompute(1, "a change") is None
 
 
 def test_change_far_larger_than_any_known_one_is_judged_by_its_share_of_the_inputs() -> None:
     usual = [row("incremental", seconds, size) for seconds, size in ((3.0, 50), (3.4, 52), (3.9, 55))]
-    costs = known(row("full", 10.0), row("full", 10.0), *usual)
+    costs = known(row("full", 10.0), *usual)
     assert costs.reason_to_recompute(30_000, "a change", 30_000 / 600_000) is None
     assert costs.reason_to_recompute(300_000, "a change", 300_000 / 600_000) is not None
     dear = known(row("full", 2.0), *usual)
@@ -58,7 +72,7 @@ def test_change_far_larger_than_any_known_one_is_judged_by_its_share_of_the_inpu
 
 def test_changes_of_one_size_are_expected_to_take_what_they_took() -> None:
     same = [row("incremental", seconds, 1_000_000) for seconds in (30.0, 5.0, 6.0)]
-    assert known(row("full", 5.0), row("full", 5.6), *same).reason_to_recompute(1_000_000, "a change") is None, (
+    assert known(row("full", 5.6), *same).reason_to_recompute(1_000_000, "a change") is None, (
         "the first one had a cold driver"
     )
     assert known(row("full", 2.0), *same).reason_to_recompute(1_000_000, "a change") is not None
@@ -77,11 +91,10 @@ def test_after_a_day_in_full_incremental_is_tried_again() -> None:
     assert known(*rows, row("full", 0.1), row("incremental", 5.0, 1)).reason_to_recompute(1, "a change") is not None
 
 
-def test_incremental_is_tried_again_the_sooner_the_less_dearer_it_was() -> None:
-    same = [row("incremental", 6.0, 1)] * 3
-    five = [row("full", 5.0)] * 5  # 6 s are a fifth more: a fifth of a day
-    assert known(*same, *five[1:]).reason_to_recompute(1, "a change") is not None
-    assert known(*same, *five).reason_to_recompute(1, "a change") is None
+def test_a_refresh_that_set_up_state_tries_incremental_too() -> None:
+    """It costs more than others and is no sample; another the hour after would be the second dear hour."""
+    rows = [*GROWING, *[row("full", 0.1)] * MAX_FULL_BEFORE_RETRY, row("incremental", 9.0, 1, state="state rebuilt")]
+    assert known(*rows).reason_to_recompute(1, "a change") is not None
 
 
 def test_only_tables_count_and_only_what_was_done_by_changes() -> None:

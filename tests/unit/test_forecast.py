@@ -36,7 +36,7 @@ def event(table: str, method: RefreshMethod, seconds: float, **more: Any) -> Eve
     details = {"method": method, **{name: more.pop(name) for name in ("changed",) if name in more}}
     strategy = "full" if method == RefreshMethod.FULL_RECOMPUTE else "incremental"
     columns = {"table_name": table, "seconds": seconds, "details": details, "status": "succeeded", "rows_out": 10}
-    return EventRow.of({"event_timestamp": at, "strategy": strategy, **columns, **more})
+    return EventRow.of({"event_timestamp": at, "hour": f"{at:%Y-%m-%dT%H}", "strategy": strategy, **columns, **more})
 
 
 def forecast(

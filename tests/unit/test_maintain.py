@@ -109,4 +109,6 @@ def test_a_table_whose_rows_are_marked_is_clustered_into_fewer_files() -> None:
     """A change rewrites none of them, and every query opens each."""
     rows, size = 1_000_000, 30 << 20
     assert files_by_key(rows, size, marks_from=8 << 20) == 6
+    assert files_by_key(rows, 640 << 20, marks_from=8 << 20) == 11, "wide rows"
+    assert files_by_key(rows, 5 << 30, marks_from=8 << 20) == 51, "Spark rewrites the files of such a table"
     assert files_by_key(rows, size, marks_from=None) == files_by_key(rows, size, marks_from=32 << 20) == 51

@@ -10,10 +10,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.model.methods import ByKey, Via
 from medallion.model.needs import Needs, Read
-from medallion.refresh.touched import Trace, one_row_each
+from medallion.refresh.touched import Trace, count_keys
 from medallion.storage import delta_writes
 from medallion.storage.change_feed import changes
-from medallion.storage.lake import Lake, state_of
+from medallion.storage.lake import Lake, TableState, state_of
 from tests.shop import registry
 
 HERE, THERE = "here", "there"
@@ -45,18 +45,21 @@ def test_a_path_ends_where_no_changed_row_matters(
     assert trace.values() == []
 
 
-def test_how_many_keys_may_change_goes_by_an_input_with_one_row_for_each(tmp_path: Path) -> None:
+def test_how_many_keys_may_change_goes_by_an_input_with_one_row_for_each() -> None:
     """With many lines an order, a fifth of the lines would be half of the orders."""
-    write_deltalake(str(tmp_path / "bronze_orders"), pa.table({"order_id": [1, 2]}))
-    write_deltalake(str(tmp_path / "bronze_order_items"), pa.table({"order_id": [1, 1, 1, 2, 2]}))
+    inputs = {
+        "bronze_orders": cast(TableState, SimpleNamespace(rows=1_000_000)),
+        "bronze_order_items": cast(TableState, SimpleNamespace(rows=3_000_000)),
+        "bronze_products": cast(TableState, SimpleNamespace(rows=100)),
+    }
     restricted = {"bronze_orders": "order_id", "bronze_order_items": "order_id"}
-    single = one_row_each(registry(), restricted)
-    assert single == {"bronze_orders"}
+    assert count_keys(registry(), restricted, inputs) == 1_000_000
+    of_lines = {"bronze_order_items": "order_id"}
+    assert count_keys(registry(), of_lines, inputs) == 3_000_000, "without one, the largest stands for them"
+    assert count_keys(registry(), of_lines, inputs, [900_000]) == 900_000, "the table itself has a row for each"
+    nothing = cast(Any, None)
 
-    def keys(single: frozenset[str]) -> int:
-        inputs = {name: state_of(DeltaTable(str(tmp_path / name))) for name in restricted}
-        nothing = cast(Any, None)
-        return Trace(nothing, nothing, ByKey("order_id"), restricted, {}, inputs, {}, single=single).keys
+    def most(keys: int) -> int:
+        return Trace(nothing, nothing, ByKey("order_id"), restricted, {}, inputs, {}, key_count=keys).most
 
-    assert keys(single) == 2
-    assert keys(frozenset()) == 5, "without one, the largest input stands for them"
+    assert [most(keys) for keys in (1_000, 1_000_000, 10_000_000)] == [20_000, 200_000, 500_000]
