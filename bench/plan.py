@@ -84,8 +84,8 @@ class Round(NamedTuple):
 
 
 def hours_of(change: float, count: int) -> list[str]:
-    """The first ``count`` hours of changes; where each stands for several, the last of these: before it, no order of
-    the others has been placed."""
+    """The first ``count`` hours of changes; where each stands for several, the last of these: delivered earlier, their
+    timestamps would lie in the future."""
     step, first = max(1, int(change)), hour_number(FIRST_HOUR)
     return [hour_from_number(first + step * number - 1) for number in range(1, count + 1)]
 

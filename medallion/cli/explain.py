@@ -137,5 +137,6 @@ def _costs(name: str) -> dict[str, float]:
         known = RecentCosts(current_lake()).of(name)
     except MedallionError:
         return {}
-    seconds = {"incremental": median(spent for _, spent in known.incremental)} if known.incremental else {}
-    return seconds | ({} if known.full_seconds is None else {"full": known.full_seconds})
+    incremental = median(spent for _, spent in known.incremental) if known.incremental else None
+    seconds = {"incremental": incremental, "full": known.full_seconds}
+    return {strategy: spent for strategy, spent in seconds.items() if spent is not None}

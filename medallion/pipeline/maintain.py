@@ -202,7 +202,7 @@ def maintain_table(
     metadata = json.dumps(lineage.origin) if lineage.origin else None
     turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
-    wanted = files_by_key(state.rows, state.bytes, lake.marks_from)
+    wanted = files_by_key(state, lake.marks_from)
     if column is not None and state.files > SPARE_FILES + wanted:
         size = max(1, state.bytes // wanted)
         merged, note = cluster(delta, column, size, state.bytes, metadata)

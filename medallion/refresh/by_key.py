@@ -126,7 +126,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     ones leave that to the next upsert.
     """
     former = refresh.former
-    wanted = files_by_key(former.rows, former.bytes, refresh.lake.marks_from)
+    wanted = files_by_key(former, refresh.lake.marks_from)
     if refresh.is_clustered or wanted == 1 or features_for_spark(former.delta):
         return None
     file_bytes, started = max(1, former.bytes // wanted), perf_counter()
@@ -146,7 +146,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
 def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> bool:
     """Write the new rows in this process; return whether it was done, as ``replace_rows`` does."""
     former = refresh.former
-    size = max(1, former.bytes // files_by_key(former.rows, former.bytes, refresh.lake.marks_from))
+    size = max(1, former.bytes // files_by_key(former, refresh.lake.marks_from))
     layout = delta_writes.layout_for(former, refresh.lake.at(refresh.path), size, refresh.lake.marks_from)
     return replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), layout)
 

@@ -55,14 +55,14 @@ def overwrite(
     return state_of(former.delta)
 
 
-def files_by_key(rows: int, size: int, marks_from: int | None) -> int:
-    """Return how many files to cluster a table into. size: its bytes. marks_from: as of Lake.
+def files_by_key(state: TableState, marks_from: int | None) -> int:
+    """Return how many files to cluster a table as large as ``state`` into. marks_from: as of Lake.
 
     Spark rewrites the files of a table that this process does not write.
     """
-    wanted = rows // ROWS_PER_FILE
-    if marks_from is not None and marks_from <= size <= delta_writes.MAX_LOCAL_TABLE_BYTES:
-        wanted = max(rows // MARKED_ROWS_PER_FILE, size // MARKED_BYTES_PER_FILE)
+    wanted = state.rows // ROWS_PER_FILE
+    if marks_from is not None and marks_from <= state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
+        wanted = max(state.rows // MARKED_ROWS_PER_FILE, state.bytes // MARKED_BYTES_PER_FILE)
     return min(_MAX_FILES, 1 + wanted)
 
 

@@ -83,7 +83,7 @@ def _write(target: Target, former: TableState | None, rows: "DataFrame") -> Tabl
     files = 1
     if isinstance(by := table.method, ByKey):
         largest = max(target.inputs.values(), key=lambda state: state.rows)
-        files = files_by_key(largest.rows, largest.bytes, lake.marks_from)
+        files = files_by_key(largest, lake.marks_from)
         rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
     (
         rows.write.format("delta")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.pipeline.maintain import Retention, maintain_table, remove_expired_files
 from medallion.refresh.commits import files_by_key
 from medallion.storage import clustering
-from medallion.storage.lake import Lake
+from medallion.storage.lake import Lake, TableState
 
 
 def scattered(path: str, *, commits: int, rows: int) -> list[int]:
@@ -107,8 +109,11 @@ def test_what_a_crash_left_of_a_landed_file_goes_and_of_a_snapshot_stays(tmp_pat
 
 def test_a_table_whose_rows_are_marked_is_clustered_into_fewer_files() -> None:
     """A change rewrites none of them, and every query opens each."""
-    rows, size = 1_000_000, 30 << 20
-    assert files_by_key(rows, size, marks_from=8 << 20) == 6
-    assert files_by_key(rows, 640 << 20, marks_from=8 << 20) == 11, "wide rows"
-    assert files_by_key(rows, 5 << 30, marks_from=8 << 20) == 51, "Spark rewrites the files of such a table"
-    assert files_by_key(rows, size, marks_from=None) == files_by_key(rows, size, marks_from=32 << 20) == 51
+
+    def files(size: int, marks_from: int | None) -> int:
+        return files_by_key(cast(TableState, SimpleNamespace(rows=1_000_000, bytes=size)), marks_from)
+
+    assert files(30 << 20, 8 << 20) == 6
+    assert files(640 << 20, 8 << 20) == 11, "wide rows"
+    assert files(5 << 30, 8 << 20) == 51, "Spark rewrites the files of such a table"
+    assert files(30 << 20, None) == files(30 << 20, 32 << 20) == 51
