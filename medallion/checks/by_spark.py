@@ -17,8 +17,8 @@ from medallion.checks.spark_sql import NotBySpark, share_counts_query, to_spark
 from medallion.errors import one_line
 from medallion.expect.scopes import Share
 from medallion.expect.vocabulary import Expectation
-from medallion.spark.collect import quoted
 from medallion.spark.delta_reads import read_table
+from medallion.sql_text import backquoted
 from medallion.storage.duckdb_views import Views
 from medallion.storage.lake import state_of
 
@@ -54,7 +54,7 @@ class SparkCounter:
         condition = judgement.declared.condition
         if condition is not None:
             percent = counts.failed / counts.checked * 100 if counts.checked else None
-            rows = self._examples(f"SELECT * FROM {quoted(table)} WHERE NOT ({condition})", [table])
+            rows = self._examples(f"SELECT * FROM {backquoted(table)} WHERE NOT ({condition})", [table])
             return Verdict(False, counts.failed, percent, rows)
         query, names = _translate(judgement), _tables_of(table, judgement)
         if judgement.has_tolerance:  # by its rows so far, not by the groups that its query returns
@@ -79,7 +79,7 @@ class SparkCounter:
             return []
         sums = ", ".join(f"COUNT_IF(NOT ({condition})), COUNT({condition})" for condition in conditions)
         try:
-            values = self._first(f"SELECT {sums} FROM {quoted(table)}", [table])
+            values = self._first(f"SELECT {sums} FROM {backquoted(table)}", [table])
         except AnalysisException as error:
             if len(conditions) == 1:
                 return [NotBySpark(one_line(error))]
@@ -104,7 +104,7 @@ class SparkCounter:
     def _count_rows(self, query: str, names: Iterable[str], expectation: Expectation) -> Counts:
         """Count the rows that a query returns, and the records that they stand for."""
         grouped = expectation.grouped
-        records = f", CAST(SUM({quoted(grouped.count)}) AS BIGINT)" if grouped else ""
+        records = f", CAST(SUM({backquoted(grouped.count)}) AS BIGINT)" if grouped else ""
         failed, *of_groups = self._first(f"SELECT COUNT(*){records} FROM ({query}) AS listed", names)
         return Counts(failed, records=of_groups[0] if of_groups and failed else None)
 
@@ -120,7 +120,7 @@ class SparkCounter:
     def _run(self, query: str, names: Iterable[str]) -> "DataFrame":
         """Run a query that names tables. Its braces are doubled."""
         frames = {name: self._frame(name) for name in names}
-        tables = ", ".join(f"{quoted(name)} AS (SELECT * FROM {{{name}}})" for name in frames)
+        tables = ", ".join(f"{backquoted(name)} AS (SELECT * FROM {{{name}}})" for name in frames)
         return self._start().sql(f"WITH {tables} {query}", **frames)  # type: ignore[arg-type]
 
     def _frame(self, name: str) -> "DataFrame":
@@ -128,7 +128,7 @@ class SparkCounter:
             at, delta = self._views.tables[name], self._views.opened[name]
             rows = read_table(self._start(), str(at.folder), state_of(delta))
             if at.columns is not None:
-                rows = rows.select(*(quoted(column) for column in at.columns if column in rows.columns))
+                rows = rows.select(*(backquoted(column) for column in at.columns if column in rows.columns))
             self._frames[name] = rows
         return self._frames[name]
 

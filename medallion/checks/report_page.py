@@ -14,6 +14,7 @@ from medallion.counts import counted
 from medallion.html import templating
 from medallion.ops.event_schema import WORST_FIRST
 
+SUMMARY = ("status", "layer", "hour", "page", "started_at", "seconds", "run_id", "attempt", "statuses")
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
 
 
@@ -48,22 +49,27 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
     )
 
 
-def render_index(results: Sequence[Mapping[str, Any]]) -> str:
-    """The page that lists ``results`` in the order given."""
+def summarize(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the index says of a check, by the names in SUMMARY; statuses: how many expectations have each status."""
+    return {name: result[name] for name in SUMMARY[:-1]} | {"statuses": dict(_statuses(result))}
+
+
+def render_index(summaries: Sequence[Mapping[str, Any]]) -> str:
+    """The page that lists checks in the order given, from what ``summarize`` returns for each."""
     rows = [
         (
-            *(result["status"], f"{result['layer']} {result['hour']}", result["page"]),
+            *(check["status"], f"{check['layer']} {check['hour']}", check["page"]),
             (
-                *(_moment(result["started_at"]), _count_failed(result), f"{result['seconds']:.1f} s"),
-                f"{result['run_id']}, attempt {result['attempt']}",
+                *(_moment(check["started_at"]), _count_failed(check["statuses"]), f"{check['seconds']:.1f} s"),
+                f"{check['run_id']}, attempt {check['attempt']}",
             ),
         )
-        for result in results
+        for check in summaries
     ]
     return templating.render(
         "report_list.html",
         title="Validation reports",
-        lead=f"The last {counted(len(results), 'check')}, newest first.",
+        lead=f"The last {counted(len(summaries), 'check')}, newest first.",
         other=("Data Docs", "gx/site/index.html"),
         columns=("Status", "Check", "Started (UTC)", "Failed", "Took", "Run"),
         rows=rows,
@@ -145,8 +151,7 @@ def _examples_caption(expectation: Mapping[str, Any]) -> str:
     return f"What its query finds, the first {shown}" if expectation["query"] else f"{shown} of the records that failed"
 
 
-def _count_failed(result: Mapping[str, Any]) -> str:
-    statuses = _statuses(result)
+def _count_failed(statuses: Mapping[str, int]) -> str:
     return f"{_not_passed(statuses) or 'none'} of {sum(statuses.values())}"
 
 

@@ -3,11 +3,13 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from medallion.checks.report_page import render, render_index
+from medallion.checks.report_page import SUMMARY, render, render_index, summarize
 from medallion.checks.result import CheckResult
+from medallion.errors import DamagedFile
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Path
@@ -16,6 +18,8 @@ DATA_DOCS = "gx"
 WAITING = "waiting"  # in it: results that have no page there yet
 LISTED = 200  # checks on the index page
 TREND = 15  # earlier checks beside each expectation
+_INDEX = "index.json"  # the lines of the index page, so that a check need not read the results of all those before it
+_MODIFIED = "modified"  # in a line: when its result was written, by which another result of the same name is noticed
 
 
 def write_report(result: CheckResult, folder: Place) -> Place:
@@ -26,22 +30,13 @@ def write_report(result: CheckResult, folder: Place) -> Place:
     report = result.to_dict()
     page = folder / result.page
     files.write_text(page.with_suffix(".json"), json.dumps(report, indent=1, ensure_ascii=False))
-    known = newest(folder, LISTED)
-    before = [
-        earlier
-        for earlier in known
-        if earlier["layer"] == report["layer"] and earlier["started_at"] < report["started_at"]
+    earlier = [
+        _result_file(folder, line["page"])
+        for line in write_index(folder)
+        if line["layer"] == report["layer"] and line["started_at"] < report["started_at"]
     ]
-    files.write_text(page, render(report, before[:TREND]))
-    files.write_text(folder / "index.html", render_index(known))
+    files.write_text(page, render(report, files.each(_read, earlier[:TREND])))
     return page
-
-
-def newest(folder: Place, limit: int) -> list[dict[str, Any]]:
-    """The results of the last ``limit`` checks as dictionaries, newest first."""
-    pages = sorted(_candidates(folder, limit), key=lambda file: file.stat().st_mtime, reverse=True)
-    results = [json.loads(text) for text in files.each(lambda file: file.read_text(encoding="utf-8"), pages[:limit])]
-    return sorted(results, key=lambda result: str(result["started_at"]), reverse=True)
 
 
 def prune(folder: Place, before: float) -> int:
@@ -59,9 +54,42 @@ def prune(folder: Place, before: float) -> int:
     return len(stale)
 
 
-def write_index(folder: Place) -> None:
-    """Write the page that lists the newest checks."""
-    files.write_text(folder / "index.html", render_index(newest(folder, LISTED)))
+def write_index(folder: Place) -> list[dict[str, Any]]:
+    """Write the page that lists the newest checks, and return its lines, newest first, as ``summarize`` makes them.
+
+    Only results that have no line in the last index are read: new ones, and those of a check that ran beside this one.
+    """
+    known, found = _known_lines(folder), {file: file.stat().st_mtime for file in _candidates(folder, LISTED)}
+    listed = sorted(found, key=lambda file: found[file], reverse=True)[:LISTED]
+    new = [file for file in listed if known.get(_name(file), {}).get(_MODIFIED) != found[file]]
+    for file, result in zip(new, files.each(_read, new), strict=True):
+        known[_name(file)] = {**summarize(result), _MODIFIED: found[file]}
+    lines = {_name(file): known[_name(file)] for file in listed}
+    files.write_json(folder / _INDEX, lines)
+    newest = sorted(lines.values(), key=lambda line: str(line["started_at"]), reverse=True)
+    files.write_text(folder / "index.html", render_index(newest))
+    return newest
+
+
+def _known_lines(folder: Place) -> dict[str, dict[str, Any]]:
+    """Return the lines of the last index by name of the result; none if it is missing, damaged or of another kind."""
+    with suppress(DamagedFile):
+        known = files.read_json(folder / _INDEX) or {}
+        return {name: line for name, line in known.items() if {*SUMMARY, _MODIFIED} <= set(line)}
+    return {}
+
+
+def _name(file: Place) -> str:
+    return f"{file.parent.name}/{file.name}"
+
+
+def _result_file(folder: Place, page: str) -> Place:
+    return (folder / page).with_suffix(".json")
+
+
+def _read(file: Place) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return result
 
 
 def _candidates(folder: Place, limit: int) -> Iterator[Place]:

@@ -2,7 +2,7 @@
 
 from medallion.errors import one_line
 from medallion.expect.scopes import Share
-from medallion.spark.collect import quoted
+from medallion.sql_text import backquoted
 
 # Functions that mean the same in DuckDB and Spark. Others may not: AVG and / of decimals are DOUBLE in DuckDB alone.
 _SAME_MEANING = (
@@ -17,10 +17,10 @@ class NotBySpark(Exception):
 
 def share_counts_query(table: str, scope: Share) -> str:
     """Return the query that counts the rows whose value is missing in the other table, and all rows with a value."""
-    key, column = quoted(scope.key), quoted(scope.column)
+    key, column = backquoted(scope.key), backquoted(scope.column)
     return (
-        f"SELECT COUNT_IF(known.value IS NULL), COUNT(*) FROM {quoted(table)} AS checked"
-        f" LEFT JOIN (SELECT DISTINCT {key} AS value FROM {quoted(scope.table)}) AS known"
+        f"SELECT COUNT_IF(known.value IS NULL), COUNT(*) FROM {backquoted(table)} AS checked"
+        f" LEFT JOIN (SELECT DISTINCT {key} AS value FROM {backquoted(scope.table)}) AS known"
         f" ON known.value = checked.{column} WHERE checked.{column} IS NOT NULL"
     )
 

@@ -15,6 +15,7 @@ from medallion.checks.result import EXAMPLES, CheckResult, ExpectationResult, to
 from medallion.errors import one_line
 from medallion.model.table import BROKEN, Drop
 from medallion.ops.check_records import History
+from medallion.sql_text import text_literal
 
 if TYPE_CHECKING:
     from medallion.storage.duckdb_views import Views
@@ -169,8 +170,8 @@ class VolumeRules:
 
 
 def _judge_drop(rule: DropRule, table: str, views: "Views") -> ExpectationResult:
-    reason = rule.drop.reason.replace("'", "''")
-    query = f"SELECT * FROM {table} WHERE CONTAINS('; ' || {BROKEN} || '; ', '; {reason}; ')"
+    reason = text_literal(f"; {rule.drop.reason}; ")
+    query = f"SELECT * FROM {table} WHERE CONTAINS('; ' || {BROKEN} || '; ', {reason})"
     try:
         (dropped,) = views.connection.execute(f"SELECT COUNT(*) FROM ({query})").fetchall()[0]
     except Exception as error:  # whatever it was, the check fails

@@ -11,9 +11,9 @@ from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
-from medallion.spark.collect import quoted
 from medallion.spark.delta_reads import read_table
 from medallion.spark.session import explained
+from medallion.sql_text import backquoted
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.named_versions import NamedVersion, open_current
 
@@ -74,8 +74,8 @@ class Preview:
             both = [column for column in types[0] if types[0][column] == types[1].get(column)]
             if other := [key for key in self.table.keys if key not in both]:
                 raise UsageError(f"{name} has another key {other[0]} now: its rows cannot be compared by key")
-            columns = ", ".join(map(quoted, both))
-            return self._compare(old.selectExpr(*map(quoted, both)), new, columns, limit, _changed_columns(*types))
+            columns = ", ".join(map(backquoted, both))
+            return self._compare(old.selectExpr(*map(backquoted, both)), new, columns, limit, _changed_columns(*types))
 
     def _compare(self, old: "DataFrame", new: "DataFrame", columns: str, limit: int, notes: list[str]) -> Difference:
         computed = new.cache()  # it is read several times
@@ -84,7 +84,7 @@ class Preview:
             select_old, select_new = f"SELECT {columns} FROM {{old}}", f"SELECT {columns} FROM {{new}}"  # noqa: S608
             gone = self.spark.sql(f"{select_old} EXCEPT {select_new}", **sides)
             come = self.spark.sql(f"{select_new} EXCEPT {select_old}", **sides)
-            same = " AND ".join(f"gone.{quoted(key)} <=> come.{quoted(key)}" for key in self.table.keys)
+            same = " AND ".join(f"gone.{backquoted(key)} <=> come.{backquoted(key)}" for key in self.table.keys)
             pairs = f"SELECT 1 FROM {{gone}} AS gone INNER JOIN {{come}} AS come ON {same}"  # noqa: S608 (quoted)
             changed = self.spark.sql(pairs, gone=gone, come=come).count()
             both = "SELECT '-' AS side, * FROM {gone} UNION ALL SELECT '+' AS side, * FROM {come}"
@@ -114,7 +114,7 @@ class Preview:
 
 def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -> Rows:
     """Return the first ``limit`` of ``rows``, ordered by ``keys`` and then by ``last``, which is SQL."""
-    order = ", ".join([*map(quoted, keys), *last])
+    order = ", ".join([*map(backquoted, keys), *last])
     records = rows.sparkSession.sql(f"SELECT * FROM {{rows}} ORDER BY {order} LIMIT {int(limit)}", rows=rows).collect()  # noqa: S608
     return Rows(rows.columns, [tuple(row) for row in records])
 

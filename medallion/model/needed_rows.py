@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from medallion.model.needs import Link, Needs, Read
 from medallion.model.plan import Column, Expression, Node, conjuncts, equal_columns, id_of
+from medallion.sql_text import quoted, text_literal
 
 Copies = Mapping[int, tuple[int, str]]  # by column, the read and the column of it that this is a plain copy of
 
@@ -172,7 +173,7 @@ def _same(condition: Expression, names: Mapping[int, str]) -> str:
         return _value(condition, names)
     if kind in {"IsNull", "IsNotNull"} and parts[0].is_column:
         column = names.get(id_of(parts[0]))
-        return f"({_quoted(column)} IS {'NOT ' if kind == 'IsNotNull' else ''}NULL)" if column else ""
+        return f"({quoted(column)} IS {'NOT ' if kind == 'IsNotNull' else ''}NULL)" if column else ""
     values = [_value(part, names) for part in parts]
     if not all(values):
         return ""
@@ -191,7 +192,7 @@ def _same(condition: Expression, names: Mapping[int, str]) -> str:
 def _value(expression: Expression, names: Mapping[int, str]) -> str:
     """Return the SQL of a column, the beginning of a text, or a literal; empty for anything else."""
     if expression.is_column:
-        return _quoted(names[id_of(expression)]) if id_of(expression) in names else ""
+        return quoted(names[id_of(expression)]) if id_of(expression) in names else ""
     if expression.kind == "Literal":
         return _literal(expression)
     if expression.kind == "Substring":
@@ -208,10 +209,6 @@ def _literal(expression: Expression) -> str:
     if text is None or allowed is None or not allowed.fullmatch(text):
         return ""
     if kind in {"string", "date"}:
-        written = "'" + text.replace("'", "''") + "'"
+        written = text_literal(text)
         return f"DATE {written}" if kind == "date" else written
     return text
-
-
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 
 from medallion.model.key_paths import Inputs, key_columns, require_one_type, require_via
-from medallion.model.keyed_rows import Copies, Relation, asked_of, given, joined, name_of, of_input
+from medallion.model.keyed_relations import Copies, Relation, asked_of, given, joined, name_of, of_input
 from medallion.model.methods import ByKey
 from medallion.model.plan import Expression, Node, Plan, Unprovable, conjuncts, equal_columns, id_of, in_words
 

@@ -17,6 +17,7 @@ from medallion.model.table import Feed
 from medallion.ops.check_records import read_check_records, write_check_record
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import Plan
+from medallion.sql_text import text_literal
 from medallion.storage import files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
@@ -64,8 +65,7 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
             if is_about_person:
                 lines.setdefault(row["hour"], []).append(row["line_number"])
     for hour, numbers in lines.items():
-        text = hour.replace("'", "''")
-        condition = f"hour = '{text}' AND line_number IN ({', '.join(map(str, sorted(numbers)))})"
+        condition = f"hour = {text_literal(hour)} AND line_number IN ({', '.join(map(str, sorted(numbers)))})"
         delta.delete(condition, commit_properties=properties(upon=delta))
     return sum(map(len, lines.values()))
 
@@ -80,7 +80,7 @@ def clean_events(lake: Lake, person: Person) -> int:
                 row["event_id"] for row in batch.to_pylist() if row["details"] and person.is_in(row["details"])
             }
         if event_ids:
-            ids = ", ".join("'" + number.replace("'", "''") + "'" for number in sorted(event_ids))
+            ids = ", ".join(map(text_literal, sorted(event_ids)))
             note = json.dumps({"note": ERASED})
             delta.update(
                 updates={"details": f"'{note}'"},

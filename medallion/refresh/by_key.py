@@ -13,7 +13,8 @@ from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_r
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace, count_keys
-from medallion.spark.collect import collect, quoted
+from medallion.spark.collect import collect
+from medallion.sql_text import backquoted
 from medallion.storage import delta_writes
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
@@ -185,9 +186,9 @@ def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", 
     known = keys.withColumnRenamed(_IS_KEY, _KNOWN)
     added = rows.join(known, rows[column].eqNullSafe(known[_KEY]), "left").drop(_KEY)
     source = added.unionByName(removed, allowMissingColumns=True)
-    own = quoted(column)
+    own = backquoted(column)
     checked = f"CASE WHEN s.{_KNOWN} THEN s.{own} ELSE raise_error(CONCAT('{_FOREIGN}', s.{own}, ']')) END"
-    names = [quoted(name) for name in rows.columns]
+    names = [backquoted(name) for name in rows.columns]
     written = [checked if name.lower() == own.lower() else f"s.{name}" for name in names]  # as Spark resolves names
     target = identifier(refresh.path).replace("{", "{{").replace("}", "}}")
     merge = f"""

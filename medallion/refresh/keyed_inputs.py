@@ -8,8 +8,8 @@ from medallion.model.methods import ByKey
 from medallion.model.plan import Column
 from medallion.refresh.needed_inputs import NeededInputs
 from medallion.refresh.plan import Target
-from medallion.spark.collect import quoted
 from medallion.spark.delta_reads import MAX_SINGLE_TASK_BYTES, no_rows, read_table
+from medallion.sql_text import backquoted
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import literal_list
 from medallion.storage.file_filter import files_with
@@ -87,7 +87,7 @@ class KeyedInputs:
         if len(used) == len(every):
             return frame
         # The query may name a column that it does not use, as in a common table expression.
-        values = (quoted(c) if c in used else f"CAST(NULL AS {kind}) AS {quoted(c)}" for c, kind, _ in every)
+        values = (backquoted(c) if c in used else f"CAST(NULL AS {kind}) AS {backquoted(c)}" for c, kind, _ in every)
         return frame.selectExpr(*values)
 
     def _by_spark(self, name: str, state: TableState, values: Sequence[Any]) -> "DataFrame":
@@ -108,7 +108,7 @@ def frames_without_rows(spark: "SparkSession", inputs: Mapping[str, tuple[Column
     from pyspark.sql.types import StructType
 
     schemas = {
-        name: StructType.fromDDL(", ".join(f"{quoted(column)} {kind}" for column, kind, _ in columns))
+        name: StructType.fromDDL(", ".join(f"{backquoted(column)} {kind}" for column, kind, _ in columns))
         for name, columns in inputs.items()
     }
     return {name: no_rows(spark, schema) for name, schema in schemas.items()}

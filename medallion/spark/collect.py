@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from medallion.sql_text import backquoted
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -33,10 +35,10 @@ def _without_wide_values(rows: "DataFrame") -> "DataFrame":
         return rows
     is_wide = f"{' + '.join(sizes.values())} > {MAX_ROW_BYTES}"
     values = (
-        f"IF({is_wide}, NULL, {quoted(field.name)}) AS {quoted(field.name)}"
+        f"IF({is_wide}, NULL, {backquoted(field.name)}) AS {backquoted(field.name)}"
         # Arrow does not accept null for a struct with a NOT NULL field.
         if field.name in sizes and not isinstance(field.dataType, StructType)
-        else quoted(field.name)
+        else backquoted(field.name)
         for field in rows.schema.fields
     )
     # SQL text, because each function on a Column object takes several calls to the JVM.
@@ -48,14 +50,9 @@ def _size(field: "StructField") -> str | None:
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if isinstance(field.dataType, StringType | BinaryType):
-        size = f"OCTET_LENGTH({quoted(field.name)})"
+        size = f"OCTET_LENGTH({backquoted(field.name)})"
     elif isinstance(field.dataType, ArrayType | MapType | StructType):
-        size = f"OCTET_LENGTH(TO_JSON({quoted(field.name)}))"
+        size = f"OCTET_LENGTH(TO_JSON({backquoted(field.name)}))"
     else:
         return None
     return f"COALESCE(CAST({size} AS BIGINT), 0)"
-
-
-def quoted(name: str) -> str:
-    """Quote a column name for Spark SQL."""
-    return f"`{name.replace('`', '``')}`"

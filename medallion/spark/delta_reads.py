@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from medallion.errors import MedallionError
 from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE
-from medallion.spark.collect import quoted
+from medallion.sql_text import backquoted
 from medallion.storage.change_feed import Changes
 from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
 from medallion.storage.file_filter import FileFilter
@@ -69,7 +69,7 @@ def read_changes(
     from pyspark.sql.types import StringType, StructField, StructType
 
     stored = schema_of(delta)
-    names = [quoted(name) for name in stored.names] if columns is None else _selected(columns, stored.names)
+    names = [backquoted(name) for name in stored.names] if columns is None else _selected(columns, stored.names)
     feed_columns = StructType([*stored, StructField("_change_type", StringType())])
     parts = []
     for version, kind, files in changes.by_kind():
@@ -89,7 +89,7 @@ def _selected(columns: tuple[Column, ...], stored: Sequence[str]) -> list[str]:
     """Return SQL that selects ``columns`` from the ``stored`` ones. Raises MedallionError if one is missing."""
     if missing := [name for name, _, _ in columns if name not in stored]:
         raise MedallionError(f"its files have no column {missing[0]} yet: apply the next hour, or refresh it, first")
-    return [quoted(name) for name, _, _ in columns]
+    return [backquoted(name) for name, _, _ in columns]
 
 
 def schema_of(delta: "DeltaTable") -> Any:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.table import ChangeLog, Feed, Table
-from medallion.spark.collect import quoted
 from medallion.spark.session import explained
+from medallion.sql_text import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,5 +39,5 @@ class EmptyFrames:
             )
         # Not createDataFrame from a list: even for an empty one Spark would start a Python worker.
         return self._spark.range(0).selectExpr(
-            *(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in self._types[name])
+            *(f"CAST(NULL AS {kind}) AS {backquoted(column)}" for column, kind in self._types[name])
         )

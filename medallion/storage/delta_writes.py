@@ -9,6 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from medallion.sql_text import backquoted, text_literal
 from medallion.storage.change_feed import actions_of
 from medallion.storage.deletion_vectors import may_have_vectors, vector_files
 from medallion.storage.files import Place
@@ -271,7 +272,7 @@ def _literal(value: Any) -> str:
         return f"CAST('{value.isoformat()}' AS TIMESTAMP)"
     if isinstance(value, date):
         return f"CAST('{value.isoformat()}' AS DATE)"
-    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+    return str(value) if isinstance(value, int) else text_literal(str(value))
 
 
 def _rows_like_table(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
@@ -315,7 +316,7 @@ def properties(
 
 def identifier(path: str) -> str:
     """Return the SQL name of the Delta table at ``path``."""
-    return f"delta.`{path.replace('`', '``')}`"
+    return f"delta.{backquoted(path)}"
 
 
 def timestamp_literal(moment: datetime) -> str:

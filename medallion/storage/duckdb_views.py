@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, one_line
+from medallion.sql_text import quoted, text_literal
 from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.files import Place
@@ -23,10 +24,8 @@ from medallion.storage.live_rows import (
     configure,
     live_parts,
     names_of,
-    quoted,
     rows_of_files,
     serve_files,
-    text_literal,
 )
 from medallion.storage.s3 import AWS, S3Path
 from medallion.storage.table_features import unreadable_here

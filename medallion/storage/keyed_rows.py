@@ -6,11 +6,12 @@ from itertools import compress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from medallion.sql_text import quoted
 from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.file_filter import files_with
 from medallion.storage.files import Place
 from medallion.storage.lake import TableState, table_id
-from medallion.storage.live_rows import FILE, POSITION, Snapshot, can_number, numbered_rows, quoted
+from medallion.storage.live_rows import FILE, POSITION, Snapshot, can_number, numbered_rows
 from medallion.storage.table_features import unreadable_here
 
 if TYPE_CHECKING:

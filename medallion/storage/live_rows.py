@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from medallion.sql_text import quoted, text_literal
 from medallion.storage.change_feed import data_file
 from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
 from medallion.storage.files import Place
@@ -207,16 +208,6 @@ def _selection(snapshot: Snapshot, columns: Sequence[str]) -> "tuple[str, pa.Sch
 
     names = ", ".join(f"live.{quoted(name)}" for name in columns)
     return f"SELECT {names} FROM live", pa.schema([snapshot.schema.field(name) for name in columns])
-
-
-def text_literal(text: str) -> str:
-    """Return a text as a literal of DuckDB's SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as an identifier of DuckDB's SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def same_key(columns: Iterable[str]) -> str:

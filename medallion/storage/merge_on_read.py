@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from medallion.sql_text import quoted
 from medallion.storage.added_files import add_actions
 from medallion.storage.data_files import indexed_columns, write_change_file, write_data_file
 from medallion.storage.deletion_vectors import FEATURE, deleted_positions, encode_file, file_name
 from medallion.storage.files import Place, write_new
-from medallion.storage.live_rows import FILE, POSITION, can_number, numbered_rows, quoted, same_key, snapshot_of
+from medallion.storage.live_rows import FILE, POSITION, can_number, numbered_rows, same_key, snapshot_of
 from medallion.storage.log_entries import Action
 from medallion.storage.log_writer import commit_actions, metadata_with, removal
 from medallion.storage.s3 import S3Path

@@ -6,11 +6,12 @@ A restore by delta-rs has no feed: its readers must take every row of the files 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medallion.sql_text import quoted
 from medallion.storage.added_files import add_actions
 from medallion.storage.data_files import write_change_file
 from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.files import Place
-from medallion.storage.live_rows import FILE, POSITION, Snapshot, numbered_rows, quoted
+from medallion.storage.live_rows import FILE, POSITION, Snapshot, numbered_rows
 from medallion.storage.log_entries import Action
 from medallion.storage.log_writer import commit_actions, removal
 from medallion.storage.merge_on_read import is_plain

@@ -21,7 +21,7 @@ from medallion.checks import report_store
 from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
 from medallion.checks.context import CheckContext
 from medallion.checks.docs_queue import build_data_docs
-from medallion.checks.report_page import render, render_index
+from medallion.checks.report_page import render, render_index, summarize
 from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
 from medallion.expect.vocabulary import (
     Expectation,
@@ -415,7 +415,7 @@ def test_names_and_errors_are_escaped_too() -> None:
     ).to_dict()  # fmt: skip
 
     assert "<b>" not in render(result)
-    assert "<b>" not in render_index([result])
+    assert "<b>" not in render_index([summarize(result)])
 
 
 def test_examples_are_few_and_short(lake: Lake) -> None:
@@ -465,6 +465,48 @@ def test_the_index_lists_the_newest_checks_and_no_more(lake: Lake, monkeypatch: 
     index = (lake.reports / "index.html").read_text()
     assert index.index(pages[2]) < index.index(pages[1])
     assert pages[0] not in index
+
+
+@pytest.mark.parametrize("known", ["{", "[]", '{"2025-11-30T00/x.json": {}}'])
+def test_the_index_is_the_same_whatever_became_of_what_it_remembers(lake: Lake, known: str) -> None:
+    lake.write("shop", pa.table({"id": [1]}))
+    lake.check({"shop": [not_empty()]})
+    whole = (lake.reports / "index.html").read_text()
+
+    (lake.reports / "index.json").write_text(known)
+    report_store.write_index(lake.reports)
+
+    assert (lake.reports / "index.html").read_text() == whole
+
+
+def test_the_index_notices_a_result_that_was_written_by_another_check_or_again(lake: Lake) -> None:
+    lake.write("shop", pa.table({"id": [None]}, pa.schema([("id", pa.int64())])))
+    result = lake.check({"shop": [not_empty()]})
+    written = (lake.reports / result.page).with_suffix(".json")
+    beside = written.with_name("silver-beside-1.json")
+    beside.write_text(written.read_text().replace(result.page, "2025-11-30T00/silver-beside-1.html"))
+    lake.check({"shop": [not_null("id")]})  # under the same names
+
+    report_store.write_index(lake.reports)
+
+    index = (lake.reports / "index.html").read_text()
+    assert "silver-beside-1.html" in index
+    assert "1 failed of 1" in index
+
+
+def test_a_check_reads_no_other_results_but_those_it_shows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.write("shop", pa.table({"id": [1]}))
+    for hour in range(3):
+        lake.check({"shop": [not_empty()]}, hour=f"2025-11-30T0{hour}")
+    read: list[str] = []
+    monkeypatch.setattr(report_store, "TREND", 1)
+    monkeypatch.setattr(
+        report_store, "_read", lambda file, read_it=report_store._read: read.append(file) or read_it(file)
+    )
+
+    lake.check({"shop": [not_empty()]}, hour="2025-11-30T03")
+
+    assert [file.parent.name for file in read] == ["2025-11-30T03", "2025-11-30T02"]
 
 
 def test_data_docs_keep_the_newest_results_and_no_more(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,7 +282,7 @@ RULES: dict[str, tuple[str, Any, str, Method]] = {
         ByKey("weight"),
     ),
     "rows of one key meet": (
-        "medallion.model.keyed_rows._merged",
+        "medallion.model.keyed_relations._merged",
         lambda groups, _: (frozenset().union(*groups),) if groups else (),
         "SELECT o.order_id, i.n FROM {bronze_orders} AS o CROSS JOIN {bronze_items} AS i",
         KEY,
@@ -315,7 +315,7 @@ RULES: dict[str, tuple[str, Any, str, Method]] = {
         ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}),
     ),
     "via is joined": (
-        "medallion.model.keyed_rows.Relation.waiting",
+        "medallion.model.keyed_relations.Relation.waiting",
         lambda *_: frozenset(),
         "SELECT o.order_id, u.tier FROM {bronze_orders} AS o INNER JOIN {bronze_users} AS u ON u.tier = o.status",
         ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}),
