@@ -7,11 +7,12 @@ one of each is not measured, as it builds state. After the last hour the two hav
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -126,14 +127,26 @@ def _warm_spark(project: Path) -> Iterator[dict[str, str]]:
     attached = {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{_PORT}", "SPARK_CONNECT_AUTHENTICATE_TOKEN": "benchmark"}
     server = subprocess.Popen([*_MEDALLION, "spark-server"], env=_environment(attached), cwd=project)
     try:
+        _wait_for(server)
         yield attached
     finally:
         server.terminate()
         server.wait(timeout=60)
 
 
+def _wait_for(server: "subprocess.Popen[bytes]") -> None:
+    """Wait until the server accepts connections; before its first start it fetches what Spark needs, for minutes."""
+    while server.poll() is None:
+        with suppress(OSError), socket.create_connection(("localhost", _PORT), timeout=1):
+            return
+        time.sleep(0.2)
+    raise MedallionError("medallion spark-server ended before it answered: see above")
+
+
 def _environment(own: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if not name.startswith("MEDALLION_")} | own
+    """Return this process's variables with ``own``, without its other settings but the place of the JARs."""
+    foreign = {name for name in os.environ if name.startswith("MEDALLION_")} - {"MEDALLION_JARS"}
+    return {name: text for name, text in os.environ.items() if name not in foreign} | own
 
 
 def _run(project: Path, own: dict[str, str], *words: str) -> str:
