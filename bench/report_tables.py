@@ -7,6 +7,7 @@ from typing import Any
 from bench.measures import Key, series_of_first_repeat, size_label
 from bench.parts import Cells
 from bench.plan import PHASES, VIEWS
+from medallion.hours import MONTH_HOURS
 
 _SIZES = ("changed", "read", "written")  # rows of Bronze, and bytes
 _FIELDS = (("seconds", 2), ("cpu_seconds", 2), ("bytes_out", 2, 1e6), ("files", 0), ("commits", 0), ("jobs", 0))
@@ -87,12 +88,13 @@ def choices_table(result: Mapping[str, Any]) -> Cells:
     """Make the table of how often the cheaper way was chosen, by history, change and repeat."""
     rows = []
     for place, found in result.get("choices", {}).items():
-        days, change, _ = place.split()
+        days, change, repeat = place.split()
+        history = f"{days} d" if repeat == "1" else f"{days} d, repeat {repeat}"
         wrong = "; ".join(
             f"{name}: {took:.2f} s, not {instead:.2f}" for name, (took, instead) in found["wrong"].items()
         )
         share = f"{found['right'] / found['made']:.0%}" if found["made"] else ""
-        rows.append((f"{days} d", f"x{change}", f"{found['made']:,}", share, wrong))
+        rows.append((history, f"x{change}", f"{found['made']:,}", share, wrong))
     return Cells("Choices", ("history", "change", "refreshes with a choice", "right", "wrong ones"), rows)
 
 
@@ -102,7 +104,7 @@ def bill_table(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
     for (days, change, name), hours in totals.items():
         if hours[0]["cpu_seconds"] is None:
             continue  # another's machine
-        core_hours = 730 * statistics.median(m["cpu_seconds"] for m in hours) / 3600
+        core_hours = MONTH_HOURS * statistics.median(m["cpu_seconds"] for m in hours) / 3600
         rows.append((f"{days} d", f"x{change:g}", name, f"{core_hours:.1f}"))
         prices.append(f"{core_hours:.4f}")
     return Cells("What a month costs", ("history", "change", "strategy", "core-hours", "price"), rows, prices)
