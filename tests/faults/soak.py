@@ -1,4 +1,4 @@
-"""A week in one go (F38): ``python -m tests.faults.soak [--hours 168] [--seed N] [--report FILE]``.
+"""A week in one go (F38): ``python -m tests.faults.soak [--hours 168] [--seed N] [--merge-on-read SIZE]``.
 
 Each hour is refreshed incrementally in one warm session; a run dies at a random durable effect every ten hours or so,
 and once a day a process of its own is ended with SIGKILL, with its JVM or without it. After each day comes upkeep; then
@@ -158,6 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--hours", type=int, default=7 * DAY, help="full days  [168]")
     parser.add_argument("--seed", type=int, default=0, help="chooses what is struck")
+    parser.add_argument("--merge-on-read", default="8m", metavar="SIZE", help="1k: in every table where it pays  [8m]")
     parser.add_argument("--report", type=Path, help="the days as JSON, written as they end")
     given = parser.parse_args()
     go_past_proxies()
@@ -173,7 +174,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
         progress_bar() as advance,
     ):
-        world = World(Path(folder, "world"), spark, tables, strategy="incremental")
+        world = World(Path(folder, "world"), spark, tables, strategy="incremental", merge_on_read=given.merge_on_read)
         generate(world.root / "source", days=2, hours=len(hours), scale=0.02, seed=given.seed)
         operations.load(world.run(None, "load"), world.driver())
         soak = Soak(world, given.seed)
