@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError
 from medallion.model.refresh_method import RefreshMethod
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tpch"
@@ -125,6 +125,8 @@ def _duckdb_seconds(project: Path, scale: float, hours: int, catalogue: bool) ->
 def _warm_spark(project: Path) -> Iterator[dict[str, str]]:
     """Keep a Spark Connect server for the block; yield the settings of processes that attach to it."""
     attached = {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{_PORT}", "SPARK_CONNECT_AUTHENTICATE_TOKEN": "benchmark"}
+    with suppress(OSError), socket.create_connection(("localhost", _PORT), timeout=1):
+        raise UsageError(f"another program listens on port {_PORT}: end it first")
     server = subprocess.Popen([*_MEDALLION, "spark-server"], env=_environment(attached), cwd=project)
     try:
         _wait_for(server)

@@ -8,7 +8,7 @@ from medallion.errors import UsageError
 
 PATTERN = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3])"
 ONE_HOUR = timedelta(hours=1)
-MONTH_HOURS = 30 * 24  # of the month that costs are given for
+MONTH_HOURS = 365 * 24 // 12
 _FORMAT = "%Y-%m-%dT%H"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,8 @@ from medallion.counts import counted
 from medallion.html import templating
 from medallion.ops.event_schema import WORST_FIRST
 
-SUMMARY = ("status", "layer", "hour", "page", "started_at", "seconds", "run_id", "attempt", "statuses")
+_SUMMARY = ("status", "layer", "hour", "page", "started_at", "seconds", "run_id", "attempt")
+_COUNTS = "statuses"  # in a summary: how many expectations have each status
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
 
 
@@ -50,8 +51,13 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
 
 
 def summarize(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the index says of a check, by the names in SUMMARY; statuses: how many expectations have each status."""
-    return {name: result[name] for name in SUMMARY[:-1]} | {"statuses": dict(_statuses(result))}
+    """Return what the index says of a check."""
+    return {name: result[name] for name in _SUMMARY} | {_COUNTS: dict(_statuses(result))}
+
+
+def is_summary(line: Mapping[str, Any]) -> bool:
+    """Check whether ``line`` has what ``summarize`` returns."""
+    return line.keys() >= {*_SUMMARY, _COUNTS} and isinstance(line[_COUNTS], dict)
 
 
 def render_index(summaries: Sequence[Mapping[str, Any]]) -> str:
@@ -60,7 +66,7 @@ def render_index(summaries: Sequence[Mapping[str, Any]]) -> str:
         (
             *(check["status"], f"{check['layer']} {check['hour']}", check["page"]),
             (
-                *(_moment(check["started_at"]), _count_failed(check["statuses"]), f"{check['seconds']:.1f} s"),
+                *(_moment(check["started_at"]), _count_failed(check[_COUNTS]), f"{check['seconds']:.1f} s"),
                 f"{check['run_id']}, attempt {check['attempt']}",
             ),
         )

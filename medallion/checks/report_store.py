@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from medallion.checks.report_page import SUMMARY, render, render_index, summarize
+from medallion.checks.report_page import is_summary, render, render_index, summarize
 from medallion.checks.result import CheckResult
 from medallion.errors import DamagedFile
 from medallion.storage import files
@@ -18,7 +18,8 @@ DATA_DOCS = "gx"
 WAITING = "waiting"  # in it: results that have no page there yet
 LISTED = 200  # checks on the index page
 TREND = 15  # earlier checks beside each expectation
-_INDEX = "index.json"  # the lines of the index page, so that a check need not read the results of all those before it
+INDEX_PAGE = "index.html"
+INDEX_LINES = "index.json"  # those of the page, so that a check need not read the results of all those before it
 _MODIFIED = "modified"  # in a line: when its result was written, by which another result of the same name is noticed
 
 
@@ -30,12 +31,14 @@ def write_report(result: CheckResult, folder: Place) -> Place:
     report = result.to_dict()
     page = folder / result.page
     files.write_text(page.with_suffix(".json"), json.dumps(report, indent=1, ensure_ascii=False))
+    lines = _index_lines(folder)
     earlier = [
-        _result_file(folder, line["page"])
-        for line in write_index(folder)
+        (folder / line["page"]).with_suffix(".json")
+        for line in lines.values()
         if line["layer"] == report["layer"] and line["started_at"] < report["started_at"]
     ]
     files.write_text(page, render(report, files.each(_read, earlier[:TREND])))
+    _write_index(folder, lines)
     return page
 
 
@@ -54,8 +57,18 @@ def prune(folder: Place, before: float) -> int:
     return len(stale)
 
 
-def write_index(folder: Place) -> list[dict[str, Any]]:
-    """Write the page that lists the newest checks, and return its lines, newest first, as ``summarize`` makes them.
+def write_index(folder: Place) -> None:
+    """Write the page that lists the newest checks."""
+    _write_index(folder, _index_lines(folder))
+
+
+def _write_index(folder: Place, lines: Mapping[str, Mapping[str, Any]]) -> None:
+    files.write_json(folder / INDEX_LINES, lines)
+    files.write_text(folder / INDEX_PAGE, render_index([*lines.values()]))
+
+
+def _index_lines(folder: Place) -> dict[str, dict[str, Any]]:
+    """Return what ``summarize`` says of the newest checks by name of their result, newest first.
 
     Only results that have no line in the last index are read: new ones, and those of a check that ran beside this one.
     """
@@ -65,26 +78,19 @@ def write_index(folder: Place) -> list[dict[str, Any]]:
     for file, result in zip(new, files.each(_read, new), strict=True):
         known[_name(file)] = {**summarize(result), _MODIFIED: found[file]}
     lines = {_name(file): known[_name(file)] for file in listed}
-    files.write_json(folder / _INDEX, lines)
-    newest = sorted(lines.values(), key=lambda line: str(line["started_at"]), reverse=True)
-    files.write_text(folder / "index.html", render_index(newest))
-    return newest
+    return dict(sorted(lines.items(), key=lambda item: str(item[1]["started_at"]), reverse=True))
 
 
 def _known_lines(folder: Place) -> dict[str, dict[str, Any]]:
-    """Return the lines of the last index by name of the result; none if it is missing, damaged or of another kind."""
+    """Return the lines of the last index by name of the result, without those that are damaged or of another kind."""
     with suppress(DamagedFile):
-        known = files.read_json(folder / _INDEX) or {}
-        return {name: line for name, line in known.items() if {*SUMMARY, _MODIFIED} <= set(line)}
+        known = files.read_json(folder / INDEX_LINES) or {}
+        return {name: line for name, line in known.items() if isinstance(line, dict) and is_summary(line)}
     return {}
 
 
 def _name(file: Place) -> str:
     return f"{file.parent.name}/{file.name}"
-
-
-def _result_file(folder: Place, page: str) -> Place:
-    return (folder / page).with_suffix(".json")
 
 
 def _read(file: Place) -> dict[str, Any]:

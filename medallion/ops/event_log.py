@@ -20,6 +20,7 @@ from medallion.storage.delta_writes import text_column
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import UPON, rewritten
 from medallion.storage.lake import Lake
+from medallion.storage.log_writer import CHECKPOINTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +127,8 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
     path, options = lake.event_log, lake.storage_options
     delta = lake.open(path)
     if delta is None:
-        write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
+        rows = events_as_arrow(events)
+        write_deltalake(path, rows, mode="append", name="event_log", configuration=CHECKPOINTS, storage_options=options)
         return
     if note := rewritten("event_log", lake.at(path), delta, is_shared=True):
         _LOGGER.warning("%s", note)

@@ -12,6 +12,7 @@ from medallion.storage import fence, files
 from medallion.storage.change_feed import data_file
 from medallion.storage.foreign_commits import ChangedByOthers, rewritten, stamp
 from medallion.storage.lake import Lake, state_of, table_id
+from medallion.storage.log_writer import CHECKPOINTS
 from medallion.storage.named_versions import NamedVersion, open_current
 from medallion.storage.remembered import remembered
 
@@ -228,7 +229,8 @@ def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
     path = lake.releases
     rows = releases_as_arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
     if delta is None:
-        write_deltalake(path, rows, mode="error", name="releases", storage_options=lake.storage_options)
+        options = lake.storage_options
+        write_deltalake(path, rows, mode="error", name="releases", configuration=CHECKPOINTS, storage_options=options)
     else:
         stamps = {name: str(number) for name, number in stamp(delta).items()}
         once = CommitProperties(max_commit_retries=0, custom_metadata=stamps)

@@ -140,7 +140,7 @@ def remove_reports(lake: Lake, finds: Iterable[Place]) -> int:
     for place in finds:
         twins = (place, place.with_suffix(".json"), place.with_suffix(".html"))
         for file in dict.fromkeys(twins if report_store.DATA_DOCS not in place.parts else (place,)):
-            if file.exists() and file.name != "index.html":
+            if file.exists() and file.name not in {report_store.INDEX_PAGE, report_store.INDEX_LINES}:
                 file.unlink()
                 gone += 1
     if gone:

@@ -14,7 +14,7 @@ from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace, count_keys
 from medallion.spark.collect import collect
-from medallion.sql_text import backquoted
+from medallion.sql_text import backquoted, spark_text_literal
 from medallion.storage import delta_writes
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
@@ -159,7 +159,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
     """
     from pyspark.errors import PySparkException
 
-    condition = key_condition(column, values)
+    condition = key_condition(column, values, spark_text_literal)
     metadata = stamped(commit, refresh.former.delta)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite").option("userMetadata", metadata)
     try:

@@ -9,7 +9,7 @@ from medallion.model.plan import Column
 from medallion.refresh.needed_inputs import NeededInputs
 from medallion.refresh.plan import Target
 from medallion.spark.delta_reads import MAX_SINGLE_TASK_BYTES, no_rows, read_table
-from medallion.sql_text import backquoted
+from medallion.sql_text import backquoted, spark_text_literal
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import literal_list
 from medallion.storage.file_filter import files_with
@@ -133,8 +133,9 @@ def _rows_with(
     rows = read_table(spark, path, state, files_with(column, values), columns)
     known = [value for value in values if value is not None]
     if len(values) <= delta_writes.MAX_LISTED_KEYS:
-        conditions = [f"`{column}` IN ({literal_list(known)})"] if known else []
-        return rows.where(" OR ".join([*conditions, *([f"`{column}` IS NULL"] if None in values else [])]))
+        name = backquoted(column)
+        conditions = [f"{name} IN ({literal_list(known, spark_text_literal)})"] if known else []
+        return rows.where(" OR ".join([*conditions, *([f"{name} IS NULL"] if None in values else [])]))
     schema = pa.schema(state.delta.schema().to_arrow())
     few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
     return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))

@@ -64,7 +64,7 @@ class Trace:
     def values(self) -> list[Any]:
         """Return the key values that changed rows have or lead to, before and after the change, sorted, null last.
 
-        Raises FullRecompute if there are too many, or if SQL cannot list them.
+        Raises FullRecompute if there are too many, or if null is among more than can be listed.
         """
         touched: set[Any] = set()
         for name, change in self.changes.items():
@@ -74,8 +74,6 @@ class Trace:
             if len(touched) > self.most:
                 raise FullRecompute(f"more than {self.most:,} values of {self.by.column} changed")
         values = [*sorted(touched - {None}), *({None} & touched)]
-        if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
-            raise FullRecompute(f"upsert on {self.by.column} needs text without quotes, backslashes and dollar signs")
         if None in values and len(values) > delta_writes.MAX_LISTED_KEYS:
             raise FullRecompute(
                 f"{self.by.column} is null in one of more than {delta_writes.MAX_LISTED_KEYS:,} rows that changed"

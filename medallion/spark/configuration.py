@@ -13,6 +13,7 @@ from medallion.spark.jars import LOCK, S3_LOCK, require_jars, spark_home
 from medallion.spark.java import java_home
 from medallion.storage.files import in_bucket
 from medallion.storage.log_cleanup import LOG_CLEANUP
+from medallion.storage.log_writer import CHECKPOINTS
 from medallion.storage.s3 import S3Access
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -26,9 +27,7 @@ TABLE_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     # Incremental consumers read the changes; for overwrites they are derived at no cost.
     "delta.enableChangeDataFeed": "true",
-    # An hour opens a table five times, and each log entry since the last checkpoint makes that dearer: half a
-    # millisecond, where a checkpoint costs twenty.
-    "delta.checkpointInterval": "10",
+    **CHECKPOINTS,
     # Maintenance removes old log entries, because Delta's own clean-up does not know which versions releases refer to.
     LOG_CLEANUP: "false",
 }

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from medallion.sql_text import backquoted, text_literal
+from medallion.sql_text import TextLiteral, backquoted, text_literal
 from medallion.storage.change_feed import actions_of
 from medallion.storage.deletion_vectors import may_have_vectors, vector_files
 from medallion.storage.files import Place
@@ -248,31 +248,31 @@ def _replace_by_merge(
     )
 
 
-def key_condition(column: str, values: list[Any]) -> str:
+def key_condition(column: str, values: list[Any], text: TextLiteral = text_literal) -> str:
     """Return the SQL condition for rows whose ``column`` has one of ``values``; its bounds allow skipping files.
 
-    values: sorted, null last.
+    values: sorted, null last. text: how who reads the condition writes a text.
     """
     known = [value for value in values if value is not None]
     if not known:
         return f"{column} IS NULL"
-    least, most = _literal(known[0]), _literal(known[-1])
-    condition = f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(known)})"
+    least, most = _literal(known[0], text), _literal(known[-1], text)
+    condition = f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(known, text)})"
     return condition if len(known) == len(values) else f"(({condition}) OR {column} IS NULL)"
 
 
-def literal_list(values: list[Any]) -> str:
-    """Return ``values`` as a list of SQL literals."""
-    return ", ".join(_literal(value) for value in values)
+def literal_list(values: list[Any], text: TextLiteral = text_literal) -> str:
+    """Return ``values`` as a list of SQL literals; text: as for ``key_condition``."""
+    return ", ".join(_literal(value, text) for value in values)
 
 
-def _literal(value: Any) -> str:
+def _literal(value: Any, text: TextLiteral = text_literal) -> str:
     """Return a whole number, a date, a timestamp with its zone or a text as a SQL literal."""
     if isinstance(value, datetime):
         return f"CAST('{value.isoformat()}' AS TIMESTAMP)"
     if isinstance(value, date):
         return f"CAST('{value.isoformat()}' AS DATE)"
-    return str(value) if isinstance(value, int) else text_literal(str(value))
+    return str(value) if isinstance(value, int) else text(str(value))
 
 
 def _rows_like_table(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":

@@ -21,7 +21,7 @@ from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.refresh_run import Written
-from medallion.storage import delta_writes
+from medallion.storage import delta_writes, keyed_rows
 from tests import random_queries as made
 from tests.refresh_run import refresh_run
 
@@ -72,6 +72,25 @@ def test_a_key_may_be_a_day_or_a_text(spark: Any, world: made.World, key: str) -
     query = f"SELECT {key}, COUNT(*) AS m FROM {{bronze_items}} GROUP BY {key}"
     written = refreshed(spark, world, table(query, ByKey(key), key), world.hour)
     assert written.method in {RefreshMethod.UPSERT, RefreshMethod.UNCHANGED}
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_a_text_key_may_have_quotes_and_backslashes(
+    spark: Any, world: made.World, monkeypatch: pytest.MonkeyPatch, *, by_spark: bool
+) -> None:
+    if by_spark:
+        monkeypatch.setattr(keyed_rows, "MAX_READ_BYTES", 0)
+        monkeypatch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", 0)
+    texts = enumerate(("it's", "C:\\new", 'a"b', "`c`", "50%\\", "{d}", "${e}"), 1)
+    rows = {key: world.row(made.ITEMS, key) | {"status": text, "n": 1} for key, text in texts}
+    world.write(made.ITEMS, rows)
+    query = "SELECT status, COUNT(*) AS m, SUM(n) AS n FROM {bronze_items} GROUP BY status"
+
+    def change() -> None:
+        world.write(made.ITEMS, {key: row | {"n": 2} for key, row in rows.items()})
+
+    written = refreshed(spark, world, table(query, ByKey("status"), "status"), change)
+    assert written.method == RefreshMethod.UPSERT, written.note
 
 
 def test_latest_rows_by_day_keep_the_day_at_the_border(spark: Any, world: made.World) -> None:

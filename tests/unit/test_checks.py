@@ -467,13 +467,24 @@ def test_the_index_lists_the_newest_checks_and_no_more(lake: Lake, monkeypatch: 
     assert pages[0] not in index
 
 
-@pytest.mark.parametrize("known", ["{", "[]", '{"2025-11-30T00/x.json": {}}'])
-def test_the_index_is_the_same_whatever_became_of_what_it_remembers(lake: Lake, known: str) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: "{",
+        lambda _: "[]",
+        lambda line: {**line, "statuses": None},
+        lambda line: {name: value for name, value in line.items() if name != "attempt"},
+        lambda _: 1,
+    ],
+)
+def test_the_index_is_the_same_whatever_became_of_what_it_remembers(lake: Lake, damage: Callable[[Any], Any]) -> None:
     lake.write("shop", pa.table({"id": [1]}))
     lake.check({"shop": [not_empty()]})
-    whole = (lake.reports / "index.html").read_text()
+    whole, remembered = (lake.reports / "index.html").read_text(), lake.reports / "index.json"
+    ((name, line),) = json.loads(remembered.read_text()).items()
 
-    (lake.reports / "index.json").write_text(known)
+    damaged = damage(line)
+    remembered.write_text(damaged if isinstance(damaged, str) else json.dumps({name: damaged}))
     report_store.write_index(lake.reports)
 
     assert (lake.reports / "index.html").read_text() == whole

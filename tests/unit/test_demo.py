@@ -82,8 +82,8 @@ def test_seconds_and_cpu_of_each_hour_stand_side_by_side(
         "CPU of the steps 50.0 70.0 5.0",
         "whole run 60.0 30.0 20.0",
         "sum of the steps: as on the page Runs; whole run: from the start of the run in Airflow to its end",
-        "a month 720 hours like these: full 10 core-hours, incremental 1 (10 %);"
-        " at 0.05 EUR each 0.50 against 0.05 EUR",
+        "a month 730 hours like these: full 10 core-hours, incremental 1 (10 %);"
+        " at 0.05 EUR each 0.51 against 0.05 EUR",
     ]
 
 
