@@ -127,7 +127,8 @@ class Soak:
             if isinstance(table, Table):
                 refresh_full(run, table)
         versions = {name: copy.lake.version(name) or 0 for name in release.versions}
-        full, published = rows_of(copy.lake, replace(release, versions=versions, commits={})), rows_of(self.world.lake, release)
+        recomputed = replace(release, versions=versions, commits={})  # upkeep may have rewritten files of Bronze
+        full, published = rows_of(copy.lake, recomputed), rows_of(self.world.lake, release)
         shutil.rmtree(copy.root)
         return wrong + [name for name, rows in published.items() if full[name] != rows]
 
