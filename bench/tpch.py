@@ -22,14 +22,14 @@ from typing import Any
 
 import click
 
-from medallion.errors import MedallionError, UsageError
+from medallion.airflow.ports import free_port
+from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tpch"
 FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the hour of the first changes
 STRATEGIES = ("full", "incremental")
 _MEDALLION = [sys.executable, "-m", "medallion"]
-_PORT = 15099
 
 
 @click.command()
@@ -124,22 +124,21 @@ def _duckdb_seconds(project: Path, scale: float, hours: int, catalogue: bool) ->
 @contextmanager
 def _warm_spark(project: Path) -> Iterator[dict[str, str]]:
     """Keep a Spark Connect server for the block; yield the settings of processes that attach to it."""
-    attached = {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{_PORT}", "SPARK_CONNECT_AUTHENTICATE_TOKEN": "benchmark"}
-    with suppress(OSError), socket.create_connection(("localhost", _PORT), timeout=1):
-        raise UsageError(f"another program listens on port {_PORT}: end it first")
+    port = free_port()
+    attached = {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", "SPARK_CONNECT_AUTHENTICATE_TOKEN": "benchmark"}
     server = subprocess.Popen([*_MEDALLION, "spark-server"], env=_environment(attached), cwd=project)
     try:
-        _wait_for(server)
+        _wait_for(server, port)
         yield attached
     finally:
         server.terminate()
         server.wait(timeout=60)
 
 
-def _wait_for(server: "subprocess.Popen[bytes]") -> None:
+def _wait_for(server: "subprocess.Popen[bytes]", port: int) -> None:
     """Wait until the server accepts connections; before its first start it fetches what Spark needs, for minutes."""
     while server.poll() is None:
-        with suppress(OSError), socket.create_connection(("localhost", _PORT), timeout=1):
+        with suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
             return
         time.sleep(0.2)
     raise MedallionError("medallion spark-server ended before it answered: see above")
