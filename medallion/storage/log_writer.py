@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
 ENGINE = f"medallion-{version_of('medallion')}"
-# An hour opens a table about five times. Each log entry since the last checkpoint adds half a millisecond to an opening;
-# writing a checkpoint takes twenty milliseconds.
+# An hour opens a table about five times. Each log entry since the last checkpoint adds half a millisecond to an
+# opening; writing a checkpoint takes twenty milliseconds.
 CHECKPOINTS = {"delta.checkpointInterval": "10"}  # a property of each table that this engine creates
 _CHECKPOINT_INTERVAL = 100  # the default of delta-rs, for a table without this property
 Actions = Iterable[tuple[str, Action]]
