@@ -4,7 +4,7 @@ The forecast uses only events from before the hour was refreshed, so afterwards 
 large tables are is read from the lake as it is now.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,9 +23,10 @@ from medallion.model.table import ChangeLog, Table
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state
+from medallion.refresh.commits import is_written_by_difference
 from medallion.refresh.cost import Costs, costs_of
 from medallion.settings import Settings
-from medallion.storage.lake import Lake, state_of
+from medallion.storage.lake import Lake, TableState, state_of
 
 SAMPLES = 5  # number of recent refreshes whose median is the forecast
 
@@ -77,7 +78,10 @@ def forecast_hour(
     started = min((row.started_at for row in events if row.hour == hour), default=None)
     before = [row for row in events if started is None or row.event_timestamp < started]
     outcomes = {row.table_name: row for row in events if row.hour == hour and row.table_name}
-    return hour, _forecasts(tables, lines, before, outcomes, _sizes(lake, tables))
+    states = _states(lake, tables)
+    sizes = {name: state.bytes for name, state in states.items()}
+    small = {name for name, state in states.items() if is_written_by_difference(state)}
+    return hour, _forecasts(tables, lines, before, outcomes, sizes, small)
 
 
 def as_expected(forecasts: Iterable[Forecast]) -> tuple[int, int]:
@@ -92,6 +96,7 @@ def _forecasts(
     before: Sequence[EventRow],
     outcomes: Mapping[str, EventRow],
     sizes: Mapping[str, int],
+    small: Collection[str],
 ) -> list[Forecast]:
     costs, reached = costs_of(row for row in before if row.status in DID_WORK), dict[str, dict[str, int]]()
     forecasts = []
@@ -102,7 +107,7 @@ def _forecasts(
             continue
         reached[node.name] = {feed: count for name in node.inputs for feed, count in reached[name].items()}
         samples = [row for row in before if row.table_name == node.name and row.status in DID_WORK]
-        method, reason = _expected_method(node, reached[node.name], samples, costs, sizes)
+        method, reason = _expected_method(node, reached[node.name], samples, costs, sizes, node.name in small)
         alike = [row for row in samples if row.details.get("method") == method][-SAMPLES:]
         forecasts.append(
             Forecast(
@@ -124,6 +129,7 @@ def _expected_method(
     samples: Sequence[EventRow],
     costs: Mapping[str, Costs],
     sizes: Mapping[str, int],
+    is_small: bool,
 ) -> tuple[str, str | None]:
     if not lines:
         return RefreshMethod.UNCHANGED, "none of the feeds that it is computed from has a line"
@@ -132,7 +138,7 @@ def _expected_method(
     known = costs.get(table.name)
     if table.refresh == "auto" and changed and known is not None and own != RefreshMethod.FULL_RECOMPUTE:
         size = int(median(changed))
-        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}"):
+        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", may_retry_full=is_small):
             return RefreshMethod.FULL_RECOMPUTE, reason
     known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
     if known_sizes and _is_aggregate(table) and not is_worth_state(table, known_sizes):
@@ -144,17 +150,19 @@ def _is_aggregate(node: Node) -> bool:
     return isinstance(node, Table) and isinstance(node.method, Additive | Kept)
 
 
-def _sizes(lake: Lake, tables: Registry) -> dict[str, int]:
-    """Return the bytes of each input of an aggregate that exists and can be read."""
-    sizes = {}
-    for name in {name for table in tables if _is_aggregate(table) for name in table.inputs}:
+def _states(lake: Lake, tables: Registry) -> dict[str, TableState]:
+    """Return each table that is judged by cost, and each input of an aggregate, if it exists and can be read."""
+    states = {}
+    names = {name for table in tables if _is_aggregate(table) for name in table.inputs}
+    names |= {table.name for table in tables if isinstance(table, Table) and table.refresh == "auto"}
+    for name in names:
         try:
             delta = lake.open(lake.path(name))
         except MedallionError:  # status names it
             continue
         if delta is not None:
-            sizes[name] = state_of(delta).bytes
-    return sizes
+            states[name] = state_of(delta)
+    return states
 
 
 def _outcome(row: EventRow | None) -> tuple[str | None, int | None, float | None]:

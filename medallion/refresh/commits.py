@@ -32,16 +32,20 @@ SMALL_ROWS = 50_000
 Columns = tuple[str, ...] | None  # the columns by whose values a commit replaces rows; None if it replaces all rows
 
 
+def is_written_by_difference(table: TableState) -> bool:
+    """Return whether a recompute writes only the rows that differ, so that readers do not see all rows as changed."""
+    return table.rows <= SMALL_ROWS and table.bytes <= SMALL_BYTES and not features_for_spark(table.delta)
+
+
 def overwrite(
     lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: Callable[[Columns], str]
 ) -> TableState:
     """Replace all rows of the table by ``rows`` in one commit; its columns stay as they are.
 
-    Of a small table only rows that differ are written, so readers do not see unchanged rows as changed. commit: returns
-    the JSON of a commit for the columns by which it replaces rows.
+    commit: returns the JSON of a commit for the columns by which it replaces rows.
     """
-    is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES and not features_for_spark(former.delta)
-    data = collect(rows, SMALL_ROWS) if is_small else None  # the former table was small; the new rows may be many
+    # The former table may be small and the new rows many.
+    data = collect(rows, SMALL_ROWS) if is_written_by_difference(former) else None
     if data is not None:
         key = replaced_by(table)
         layout = FileLayout(lake.folder(table.name), FILE_BYTES, lake.marks_from)

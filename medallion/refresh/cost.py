@@ -16,7 +16,8 @@ MIN_TRIAL_RATIO = 0.25  # from this ratio to the load on, full is tried if no ho
 MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its commit, to recomputing it
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
-MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again: what was slow may be fast by now
+BEFORE_RETRY = 24  # after so many refreshes one way, the other is tried again: what was slow may be fast by now
+MIN_RETRY_RATIO = 0.5  # from this ratio to the known full on, full is tried again: cheaper tables are not worth it
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class Costs:
         full: Seconds of each full recompute in an hour.
         incremental: Size of the change and seconds of each incremental refresh, the size in values of its key or bytes.
         full_since_incremental: Full recomputes since the last incremental refresh.
+        incremental_since_full: Incremental refreshes since the last full recompute.
     """
 
     load: float | None = None
     full: tuple[float, ...] = ()
     incremental: tuple[tuple[int, float], ...] = ()
     full_since_incremental: int = 0
+    incremental_since_full: int = 0
 
     def predict_seconds(self, changed: int, share: float | None = None) -> float:
         """Predict the seconds of an incremental refresh of ``changed`` values or bytes.
@@ -56,13 +59,17 @@ class Costs:
             longest = min(longest, max(seconds) + MAX_SHARE_COST * share * self.full_seconds)
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
-    def reason_to_recompute(self, changed: int, change: str, share: float | None = None) -> str | None:
-        """Return why a full recompute is cheaper for a change of this size; None if it is not, or if nothing is known.
+    def reason_to_recompute(
+        self, changed: int, change: str, share: float | None = None, *, may_retry_full: bool = False
+    ) -> str | None:
+        """Return why to recompute the table for a change of this size; None if it is not cheaper, or nothing is known.
 
         Args:
             changed: Values of the key, or bytes.
             change: The change in words, for the reason.
             share: The share of the inputs that it is, if known.
+            may_retry_full: Whether full may be tried again from time to time, as it may have been slow on a cold Spark.
+                Not for a table that it overwrites as a whole, because each of its readers would be recomputed too.
         """
         full_seconds = self.full_seconds
         if full_seconds is None or len(self.incremental) < MIN_SAMPLES:
@@ -74,7 +81,13 @@ class Costs:
                 f"{change} would take about {expected:.1f} s, the load took {full_seconds:.1f} s, perhaps on a cold"
                 " Spark: a full recompute is tried once"
             )
-        if expected <= MAX_COST_RATIO * full_seconds or self.full_since_incremental >= MAX_FULL_BEFORE_RETRY:
+        is_due = self.incremental_since_full >= BEFORE_RETRY and fastest > MIN_RETRY_RATIO * full_seconds
+        if may_retry_full and is_due:
+            return (
+                f"{change} would take about {expected:.1f} s, a full recompute took about {full_seconds:.1f} s"
+                f" {self.incremental_since_full} refreshes ago: it is tried again"
+            )
+        if expected <= MAX_COST_RATIO * full_seconds or self.full_since_incremental >= BEFORE_RETRY:
             return None
         return (
             f"{change} would take about {expected:.1f} s, a full recompute {full_seconds:.1f} s"
@@ -125,8 +138,10 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
             costs[name] = replace(known, load=row.seconds)
         elif row.strategy == "full":
             since = known.full_since_incremental + 1
-            costs[name] = replace(known, full=(*known.full, row.seconds), full_since_incremental=since)
+            full = (*known.full, row.seconds)
+            costs[name] = replace(known, full=full, full_since_incremental=since, incremental_since_full=0)
         elif (changed := row.details.get("changed")) is not None:
             samples = (*known.incremental, (changed, row.seconds))[-5:]
-            costs[name] = replace(known, incremental=samples, full_since_incremental=0)
+            since = known.incremental_since_full + 1
+            costs[name] = replace(known, incremental=samples, full_since_incremental=0, incremental_since_full=since)
     return costs

@@ -9,7 +9,7 @@ from medallion.errors import MedallionError
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.commits import Columns, commit_metadata, overwrite
+from medallion.refresh.commits import Columns, commit_metadata, is_written_by_difference, overwrite
 from medallion.refresh.inputs import ids_of
 from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark import delta_commits
@@ -141,8 +141,10 @@ class Refresh(Target):
         of: the size of what changed, in the same unit. change: the change in words, for the reason. Only tables with
         the policy ``auto`` are judged by cost.
         """
-        costs = self.run.costs.of(self.table.name)
-        if self.table.refresh == "auto" and (reason := costs.reason_to_recompute(size, change, size / max(of, 1))):
+        if self.table.refresh != "auto":
+            return
+        costs, harmless = self.run.costs.of(self.table.name), is_written_by_difference(self.former)
+        if reason := costs.reason_to_recompute(size, change, size / max(of, 1), may_retry_full=harmless):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:

@@ -1,7 +1,7 @@
 """When recomputing a table is cheaper than touching what changed, going by the event log."""
 
 from medallion.ops.event_schema import EventRow
-from medallion.refresh.cost import MAX_FULL_BEFORE_RETRY, Costs, costs_of
+from medallion.refresh.cost import BEFORE_RETRY, Costs, costs_of
 
 
 def row(
@@ -85,15 +85,30 @@ def test_nothing_is_given_up_before_it_is_known() -> None:
 
 
 def test_after_a_day_in_full_incremental_is_tried_again() -> None:
-    rows = [*GROWING, *[row("full", 0.1)] * (MAX_FULL_BEFORE_RETRY - 1)]
+    rows = [*GROWING, *[row("full", 0.1)] * (BEFORE_RETRY - 1)]
     assert known(*rows).reason_to_recompute(1, "a change") is not None
     assert known(*rows, row("full", 0.1)).reason_to_recompute(1, "a change") is None
     assert known(*rows, row("full", 0.1), row("incremental", 5.0, 1)).reason_to_recompute(1, "a change") is not None
 
 
+def test_after_a_day_of_incremental_refreshes_full_is_tried_again_where_it_is_within_reach() -> None:
+    """What a full recompute took may have been on a Spark that was cold."""
+    day = [row("incremental", 2.0, 1_000_000)] * BEFORE_RETRY
+    due = known(row("full", 3.9), *day)
+    assert due.reason_to_recompute(1, "a change", may_retry_full=True) == (
+        "a change would take about 2.0 s, a full recompute took about 3.9 s 24 refreshes ago: it is tried again"
+    )
+    assert due.reason_to_recompute(1, "a change") is None, "it would overwrite a large table as a whole"
+    for others in ([*day[1:]], [*day, row("full", 3.9), *day[1:]]):
+        early = known(row("full", 3.9), *others)
+        assert early.reason_to_recompute(1, "a change", may_retry_full=True) is None, "less than a day"
+    dear = known(row("full", 4.1), *day)
+    assert dear.reason_to_recompute(1, "a change", may_retry_full=True) is None, "twice as dear"
+
+
 def test_a_refresh_that_set_up_state_tries_incremental_too() -> None:
     """It costs more than others and is no sample; another the hour after would be the second dear hour."""
-    rows = [*GROWING, *[row("full", 0.1)] * MAX_FULL_BEFORE_RETRY, row("incremental", 9.0, 1, state="state rebuilt")]
+    rows = [*GROWING, *[row("full", 0.1)] * BEFORE_RETRY, row("incremental", 9.0, 1, state="state rebuilt")]
     assert known(*rows).reason_to_recompute(1, "a change") is not None
 
 

@@ -10,6 +10,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.event_schema import EventRow
 from medallion.refresh.additive import SMALL_INPUTS
+from medallion.refresh.cost import BEFORE_RETRY
 from tests.shop import build
 
 ORDERS = Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_orders", doc="One row per id.")
@@ -45,8 +46,9 @@ def forecast(
     outcomes: dict[str, EventRow] | None = None,
     tables: Any = TABLES,
     sizes: dict[str, int] | None = None,
+    small: frozenset[str] = frozenset(),
 ) -> dict[str, Forecast]:
-    return {found.table: found for found in _forecasts(tables, lines, before, outcomes or {}, sizes or {})}
+    return {found.table: found for found in _forecasts(tables, lines, before, outcomes or {}, sizes or {}, small)}
 
 
 def test_a_table_that_no_changed_feed_leads_to_stays_as_it_is() -> None:
@@ -75,6 +77,15 @@ def test_what_cost_decides_at_run_time_is_expected_too_unless_the_policy_does_no
     assert dear.reason is not None and "a full recompute 1.0 s" in dear.reason
     always = build([ORDERS, replace(SILVER, refresh="incremental")])
     assert forecast({"bronze_orders": 7}, before, tables=always)["silver_orders"].method == RefreshMethod.UPSERT
+
+
+def test_a_small_table_is_expected_to_be_recomputed_again_when_full_is_due() -> None:
+    before = [event("silver_orders", RefreshMethod.FULL_RECOMPUTE, 3.0)]
+    before += [event("silver_orders", RefreshMethod.UPSERT, 2.0, changed=5) for _ in range(BEFORE_RETRY)]
+    due = forecast({"bronze_orders": 7}, before, small=frozenset({"silver_orders"}))["silver_orders"]
+    assert due.method == RefreshMethod.FULL_RECOMPUTE
+    assert due.reason is not None and due.reason.endswith("it is tried again")
+    assert forecast({"bronze_orders": 7}, before)["silver_orders"].method == RefreshMethod.UPSERT
 
 
 def test_aggregate_of_small_inputs_is_expected_to_be_recomputed_unless_the_policy_does_not_go_by_cost() -> None:
