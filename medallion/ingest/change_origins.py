@@ -16,6 +16,7 @@ from medallion.ingest.parts import Parts
 from medallion.ingest.quarantine import read_corrections
 from medallion.model.registry import Registry
 from medallion.model.table import ChangeLog, Feed, Table
+from medallion.storage.database import shared_database
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -147,8 +148,6 @@ class ChangeOrigins:
 
 
 def _query(changes: "pa.Table", query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    import duckdb
-
-    with duckdb.connect() as connection:
+    with shared_database() as connection:
         connection.register("changes", changes)
         return connection.execute(query, list(values)).fetchall()

@@ -73,7 +73,12 @@ TUNING = {
     # theirs.
     "spark.hadoop.parquet.dictionary.page.size": str(128 * 1024),
 }
-JAVA_TUNING = "-XX:+UseParallelGC"
+# Calls, or rounds of a loop, after which the C2 compiler compiles a method: 20 times the JVM's defaults. Planning calls
+# thousands of methods a few thousand times, which gains less than C2 costs; loops over rows get there at once.
+_C2_THRESHOLDS = {"Invocation": 100_000, "MinInvocation": 12_000, "Compile": 300_000, "BackEdge": 800_000}
+JAVA_TUNING = " ".join(
+    ("-XX:+UseParallelGC", *(f"-XX:Tier4{name}Threshold={count}" for name, count in _C2_THRESHOLDS.items()))
+)
 
 # Address space for JIT-compiled code: reserved, not committed. The default is 240 MB, or 48 MB without the C2 compiler.
 # The queries of many tables fill that; then the JVM compiles nothing more, and exits when it needs more.

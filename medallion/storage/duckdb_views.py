@@ -16,17 +16,11 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError, one_line
 from medallion.sql_text import quoted, text_literal
 from medallion.storage.change_feed import Changes, data_file
+from medallion.storage.database import configure, serve_files
 from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
-from medallion.storage.live_rows import (
-    can_number,
-    configure,
-    live_parts,
-    names_of,
-    rows_of_files,
-    serve_files,
-)
+from medallion.storage.live_rows import can_number, live_parts, names_of, rows_of_files
 from medallion.storage.s3 import AWS, S3Path
 from medallion.storage.table_features import unreadable_here
 
@@ -262,7 +256,7 @@ def _create_view(
         connection.execute(f"INSERT INTO declared.{name} SELECT {_columns(delta)} FROM read")
     elif places:
         files = [*zip(names_of(name, places, served), map(str, places), strict=True)]
-        parts = live_parts(connection, name, files, deleted)
+        parts = live_parts(connection, name, files, deleted, schema="declared")
         rows = f"SELECT {_columns(delta)} FROM ({' UNION ALL BY NAME '.join([rows, *parts])})"
     connection.execute(f"CREATE VIEW {name} AS SELECT {_columns(delta, columns)} FROM ({rows})")
 

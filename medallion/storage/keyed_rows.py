@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from medallion.sql_text import quoted
+from medallion.storage.database import shared_database
 from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.file_filter import files_with
 from medallion.storage.files import Place
@@ -180,7 +181,6 @@ def rows_with_values(
 
 def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
     """Return the rows for which at least one of the clauses holds."""
-    import duckdb
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -194,7 +194,7 @@ def rows_that_hold(rows: "pa.Table", clauses: Sequence[Clause]) -> "pa.Table":
     wanted = {column for clause in clauses for column, _ in clause.wanted}
     conditions = " ".join(clause.condition for clause in clauses)
     compared = rows.select([name for name in rows.column_names if name in wanted or quoted(name) in conditions])
-    with duckdb.connect() as connection:
+    with shared_database() as connection:
         # Only row numbers come back, as not every type survives the way through a database.
         connection.register("live", compared.append_column(_NUMBER, pa.array(np.arange(rows.num_rows))))
         query = f'SELECT "{_NUMBER}" FROM live WHERE {_where(connection, clauses, rows.schema)} ORDER BY "{_NUMBER}"'

@@ -7,14 +7,13 @@ import glob
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from medallion.sql_text import quoted, text_literal
 from medallion.storage.change_feed import data_file
+from medallion.storage.database import database_for
 from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
 from medallion.storage.files import Place
-from medallion.storage.s3 import S3Path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from medallion.storage.read_only_files import ReadOnlyFiles
 
 FILE, POSITION = "filename", "file_row_number"  # DuckDB's names for the file of a row and its position in it
+TEMPORARY = "temp"  # DuckDB's name for the schema of a connection's temporary tables
 _BATCH_ROWS = 100_000
 
 
@@ -49,17 +49,19 @@ def live_parts(
     files: Sequence[tuple[str, str]],
     deleted: Positions,
     *,
+    schema: str,
     numbered: bool = False,
 ) -> list[str]:
     """Return queries for the rows of ``files`` that are not deleted, for UNION ALL BY NAME; none without files.
 
-    If rows are deleted, the table ``declared."<name>.deleted"`` is created.
+    If rows are deleted, the table ``<schema>."<name>.deleted"`` is created.
 
     Args:
-        connection: A connection with the schema ``declared``.
+        connection: A connection to DuckDB.
         name: The name of the table.
         files: For each file, the name by which DuckDB knows it, and its path in the log.
         deleted: The positions of deleted rows, by name of the file.
+        schema: A schema of the database, or TEMPORARY for a table of this connection.
         numbered: Whether to add the columns FILE and POSITION.
     """
     import numpy as np
@@ -76,13 +78,14 @@ def live_parts(
         positions = pa.array(np.concatenate([positions for _, positions in marked]), pa.int64())
         rows = pa.table({"file": files_of_rows, "position": positions})
         connection.register("deleted_rows", rows)
+        kind = "TEMP TABLE" if schema == TEMPORARY else "TABLE"
         connection.execute(
-            f'CREATE TABLE declared."{name}.deleted" AS SELECT file::VARCHAR AS file, position FROM deleted_rows'
+            f'CREATE {kind} {schema}."{name}.deleted" AS SELECT file::VARCHAR AS file, position FROM deleted_rows'
         )
         connection.unregister("deleted_rows")
         parts.append(
             f"SELECT f.*{extra} FROM {rows_of_files(glob.escape(known) for known, _ in marked)} AS f"
-            f' ANTI JOIN declared."{name}.deleted" AS d ON f.{FILE} = d.file AND f.{POSITION} = d.position'
+            f' ANTI JOIN {schema}."{name}.deleted" AS d ON f.{FILE} = d.file AND f.{POSITION} = d.position'
         )
     return parts
 
@@ -123,40 +126,18 @@ def numbered_rows(snapshot: Snapshot) -> "Iterator[tuple[DuckDBPyConnection, dic
 
     The second value is the path in the log of each FILE.
     """
-    import duckdb
-
-    with TemporaryDirectory(prefix="rows-") as spill, duckdb.connect() as connection:
-        configure(connection, spill)
-        served = serve_files(connection) if isinstance(snapshot.folder, S3Path) else None
+    with database_for(snapshot.folder) as (connection, served):
         known = names_of("live", [data_file(snapshot.folder, path) for path in snapshot.paths], served)
-        connection.execute("CREATE SCHEMA declared")
         connection.register("no_rows", snapshot.schema.empty_table())
         connection.execute(
-            f"CREATE TABLE declared.live AS SELECT *, '' AS {FILE}, 0::BIGINT AS {POSITION} FROM no_rows"
+            f"CREATE TEMP TABLE declared AS SELECT *, '' AS {FILE}, 0::BIGINT AS {POSITION} FROM no_rows"
         )
         files = [*zip(known, snapshot.paths, strict=True)]
-        parts = live_parts(connection, "live", files, snapshot.deleted, numbered=True)
-        rows = " UNION ALL BY NAME ".join(["SELECT * FROM declared.live", *parts])
+        parts = live_parts(connection, "live", files, snapshot.deleted, schema=TEMPORARY, numbered=True)
+        rows = " UNION ALL BY NAME ".join(["SELECT * FROM declared", *parts])
         columns = ", ".join([*map(quoted, snapshot.schema.names), FILE, POSITION])
         connection.execute(f"CREATE TEMP VIEW live AS SELECT {columns} FROM ({rows})")
         yield connection, dict(files)
-
-
-def configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Set DuckDB to install no extensions, use UTC, cache the footers of files, and spill to the folder ``spill``."""
-    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
-    connection.execute("SET GLOBAL temp_directory = ?", [spill])
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")
-
-
-def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
-    """Let a database read files through this process: for a bucket, DuckDB would have to install an extension."""
-    from medallion.storage.read_only_files import ReadOnlyFiles
-
-    served = ReadOnlyFiles()
-    connection.register_filesystem(served)
-    return served
 
 
 def read_live_rows(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.sql_text import quoted
 from medallion.storage.added_files import add_actions
 from medallion.storage.data_files import write_change_file
+from medallion.storage.database import shared_database
 from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.files import Place
 from medallion.storage.live_rows import FILE, POSITION, Snapshot, numbered_rows
@@ -116,13 +117,12 @@ def _marked_rows(
 
 def _feed(deleted: "list[pa.Table]", inserted: "list[pa.Table]") -> "pa.Table":
     """Return the change data feed of a commit, without rows that it deletes and inserts again."""
-    import duckdb
     import pyarrow as pa
 
     sides = {"delete": pa.concat_tables(deleted), "insert": pa.concat_tables(inserted)}
     schema = sides["delete"].schema
     if not any(map(_holds_floats, schema.types)):  # 0.0 and -0.0 are equal, but not the same
-        with duckdb.connect() as connection:
+        with shared_database() as connection:
             for kind, rows in sides.items():
                 connection.register(kind, rows)
             sides = {
