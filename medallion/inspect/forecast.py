@@ -24,9 +24,9 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state
 from medallion.refresh.commits import is_written_by_difference
-from medallion.refresh.cost import Costs, costs_of
+from medallion.refresh.cost import Costs, costs_of, retry_full_after
 from medallion.settings import Settings
-from medallion.storage.lake import Lake, TableState, state_of
+from medallion.storage.lake import Lake, TableState
 
 SAMPLES = 5  # number of recent refreshes whose median is the forecast
 
@@ -138,7 +138,8 @@ def _expected_method(
     known = costs.get(table.name)
     if table.refresh == "auto" and changed and known is not None and own != RefreshMethod.FULL_RECOMPUTE:
         size = int(median(changed))
-        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", may_retry_full=is_small):
+        retry_full = retry_full_after(table.name) if is_small else None
+        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", retry_full=retry_full):
             return RefreshMethod.FULL_RECOMPUTE, reason
     known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
     if known_sizes and _is_aggregate(table) and not is_worth_state(table, known_sizes):
@@ -157,11 +158,11 @@ def _states(lake: Lake, tables: Registry) -> dict[str, TableState]:
     names |= {table.name for table in tables if isinstance(table, Table) and table.refresh == "auto"}
     for name in names:
         try:
-            delta = lake.open(lake.path(name))
+            state = lake.state(name)
         except MedallionError:  # status names it
             continue
-        if delta is not None:
-            states[name] = state_of(delta)
+        if state is not None:
+            states[name] = state
     return states
 
 

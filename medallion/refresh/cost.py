@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import StatisticsError, linear_regression, median
 from threading import Lock
+from zlib import crc32
 
 from medallion.model.refresh_method import read_state_work
 from medallion.ops import event_log
@@ -17,6 +18,7 @@ MAX_SHARE_COST = 4  # ratio of following a row, with what leads to it and its co
 MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
 BEFORE_RETRY = 24  # after so many refreshes one way, the other is tried again: what was slow may be fast by now
+RETRY_SPREAD = 8  # tables try full again up to so many refreshes later, so that few do it in the same hour
 MIN_RETRY_RATIO = 0.5  # from this ratio to the known full on, full is tried again: cheaper tables are not worth it
 
 
@@ -26,7 +28,7 @@ class Costs:
 
     Args:
         load: Seconds of the first full refresh, which may have run on a cold Spark; None if it was long ago.
-        full: Seconds of each full recompute in an hour.
+        full: Seconds of each full recompute in an hour; after a day without one, only of those since then.
         incremental: Size of the change and seconds of each incremental refresh, the size in values of its key or bytes.
         full_since_incremental: Full recomputes since the last incremental refresh.
         incremental_since_full: Incremental refreshes since the last full recompute.
@@ -60,16 +62,18 @@ class Costs:
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
     def reason_to_recompute(
-        self, changed: int, change: str, share: float | None = None, *, may_retry_full: bool = False
+        self, changed: int, change: str, share: float | None = None, *, retry_full: int | None = None
     ) -> str | None:
-        """Return why to recompute the table for a change of this size; None if it is not cheaper, or nothing is known.
+        """Return why to recompute the table for a change of this size: it is cheaper, or is to be measured (again).
+
+        None if there is no reason, or if too little is known.
 
         Args:
             changed: Values of the key, or bytes.
             change: The change in words, for the reason.
             share: The share of the inputs that it is, if known.
-            may_retry_full: Whether full may be tried again from time to time, as it may have been slow on a cold Spark.
-                Not for a table that it overwrites as a whole, because each of its readers would be recomputed too.
+            retry_full: After how many incremental refreshes full is tried again, as it may have been slow on a cold
+                Spark; None for a table that it overwrites as a whole, as each of its readers would be recomputed too.
         """
         full_seconds = self.full_seconds
         if full_seconds is None or len(self.incremental) < MIN_SAMPLES:
@@ -81,8 +85,8 @@ class Costs:
                 f"{change} would take about {expected:.1f} s, the load took {full_seconds:.1f} s, perhaps on a cold"
                 " Spark: a full recompute is tried once"
             )
-        is_due = self.incremental_since_full >= BEFORE_RETRY and fastest > MIN_RETRY_RATIO * full_seconds
-        if may_retry_full and is_due:
+        is_due = retry_full is not None and self.incremental_since_full >= retry_full
+        if is_due and fastest > MIN_RETRY_RATIO * full_seconds:
             return (
                 f"{change} would take about {expected:.1f} s, a full recompute took about {full_seconds:.1f} s"
                 f" {self.incremental_since_full} refreshes ago: it is tried again"
@@ -98,6 +102,11 @@ class Costs:
     def full_seconds(self) -> float | None:
         """About what a full recompute takes: the load counts only while there is no other; None if none is known."""
         return median(self.full[-5:]) if self.full else self.load
+
+
+def retry_full_after(table: str) -> int:
+    """Return after how many incremental refreshes a full recompute of a table is tried again."""
+    return BEFORE_RETRY + crc32(table.encode()) % RETRY_SPREAD
 
 
 class RecentCosts:
@@ -138,7 +147,8 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
             costs[name] = replace(known, load=row.seconds)
         elif row.strategy == "full":
             since = known.full_since_incremental + 1
-            full = (*known.full, row.seconds)
+            is_retry = known.incremental_since_full >= BEFORE_RETRY  # what was slow on a cold Spark counts no more
+            full = (row.seconds,) if is_retry else (*known.full, row.seconds)
             costs[name] = replace(known, full=full, full_since_incremental=since, incremental_since_full=0)
         elif (changed := row.details.get("changed")) is not None:
             samples = (*known.incremental, (changed, row.seconds))[-5:]

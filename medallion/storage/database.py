@@ -1,12 +1,14 @@
 """DuckDB databases in this process. Opening one takes longer than most reads, so reads of a disk share one."""
 
-import atexit
 import os
 import shutil
+import stat
+import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory, mkdtemp
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
     from medallion.storage.read_only_files import ReadOnlyFiles
 
-# The name and a connection of the shared database, by process: a forked process has none of its threads.
+_MAX_SPILL_SECONDS = 86_400  # older files are from a process that was killed while it read
+# The name and a connection of the shared database, by process: its threads do not exist in a process that is forked.
 _shared: "dict[int, tuple[str, DuckDBPyConnection]]" = {}
 _opening = Lock()
 
@@ -32,8 +35,13 @@ def shared_database() -> Iterator["DuckDBPyConnection"]:
     """
     import duckdb
 
-    with duckdb.connect(_name_of_shared()) as connection:
-        yield connection
+    name = _name_of_shared()
+    try:
+        with duckdb.connect(name) as connection:
+            yield connection
+    except (duckdb.InternalException, duckdb.FatalException):
+        _forget(name)  # after such an error, DuckDB refuses all that a database is asked
+        raise
 
 
 @contextmanager
@@ -48,7 +56,7 @@ def database_for(folder: Place) -> Iterator[tuple["DuckDBPyConnection", "ReadOnl
         with shared_database() as connection:
             yield connection, None
         return
-    with TemporaryDirectory(prefix="rows-") as spill, duckdb.connect() as connection:
+    with tempfile.TemporaryDirectory(prefix="rows-") as spill, duckdb.connect() as connection:
         configure(connection, spill)
         yield connection, serve_files(connection)
 
@@ -76,15 +84,34 @@ def _name_of_shared() -> str:
     process = os.getpid()
     with _opening:
         if process not in _shared:
-            name, spill = f":memory:rows-{uuid.uuid4().hex}", mkdtemp(prefix="rows-")
+            unique = uuid.uuid4().hex
+            name = f":memory:rows-{unique}"
             connection = duckdb.connect(name)
-            configure(connection, spill)
-            connection.execute("SET GLOBAL enable_external_file_cache = false")  # it would keep what was read
+            configure(connection, str(_spill_folder() / unique))
+            for cache in ("enable_external_file_cache", "parquet_metadata_cache"):  # they would grow with each hour
+                connection.execute(f"SET GLOBAL {cache} = false")
             _shared[process] = name, connection
-            atexit.register(_remove_spill, spill, process)
         return _shared[process][0]
 
 
-def _remove_spill(folder: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
+def _forget(name: str) -> None:
+    with _opening:
+        if _shared.get(os.getpid(), (None,))[0] == name:
+            del _shared[os.getpid()]
+
+
+def _spill_folder() -> Path:
+    """Return a folder that only this account can read, without old files.
+
+    DuckDB creates its folder in it when it first spills, so a process that spills nothing leaves nothing behind.
+    """
+    folder = Path(tempfile.gettempdir(), f"medallion-spill-{os.geteuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        return Path(tempfile.mkdtemp(prefix="rows-"))  # somebody else made it, to read along
+    for left in folder.iterdir():
+        if left.stat().st_mtime < time.time() - _MAX_SPILL_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    return folder

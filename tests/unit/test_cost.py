@@ -1,7 +1,19 @@
 """When recomputing a table is cheaper than touching what changed, going by the event log."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
 from medallion.ops.event_schema import EventRow
-from medallion.refresh.cost import BEFORE_RETRY, Costs, costs_of
+from medallion.refresh.cost import BEFORE_RETRY, RETRY_SPREAD, Costs, costs_of, retry_full_after
+from medallion.refresh.plan import FullRecompute, Refresh
+from medallion.storage.lake import state_of
 
 
 def row(
@@ -93,17 +105,55 @@ def test_after_a_day_in_full_incremental_is_tried_again() -> None:
 
 def test_after_a_day_of_incremental_refreshes_full_is_tried_again_where_it_is_within_reach() -> None:
     """What a full recompute took may have been on a Spark that was cold."""
-    day = [row("incremental", 2.0, 1_000_000)] * BEFORE_RETRY
+    day, one = [row("incremental", 2.0, 1_000_000)] * BEFORE_RETRY, row("incremental", 2.0, 1_000_000)
     due = known(row("full", 3.9), *day)
-    assert due.reason_to_recompute(1, "a change", may_retry_full=True) == (
+    assert due.reason_to_recompute(1, "a change", retry_full=24) == (
         "a change would take about 2.0 s, a full recompute took about 3.9 s 24 refreshes ago: it is tried again"
     )
+    assert due.reason_to_recompute(1, "a change", retry_full=25) is None
+    assert known(row("full", 3.9), *day, one).reason_to_recompute(1, "a change", retry_full=25) is not None
     assert due.reason_to_recompute(1, "a change") is None, "it would overwrite a large table as a whole"
     for others in ([*day[1:]], [*day, row("full", 3.9), *day[1:]]):
         early = known(row("full", 3.9), *others)
-        assert early.reason_to_recompute(1, "a change", may_retry_full=True) is None, "less than a day"
+        assert early.reason_to_recompute(1, "a change", retry_full=24) is None, "less than a day"
     dear = known(row("full", 4.1), *day)
-    assert dear.reason_to_recompute(1, "a change", may_retry_full=True) is None, "twice as dear"
+    assert dear.reason_to_recompute(1, "a change", retry_full=24) is None, "twice as dear"
+
+
+def test_what_full_took_before_it_was_tried_again_no_longer_counts() -> None:
+    day = [row("incremental", 2.0, 1_000_000)] * BEFORE_RETRY
+    assert known(row("full", 3.0), row("full", 2.9), *day, row("full", 1.2)).full_seconds == 1.2
+    assert known(row("full", 3.0), *day[1:], row("full", 1.2)).full_seconds == 2.1, "less than a day"
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "policy", "tries"),
+    [
+        (50_000, 64 << 20, "auto", True),
+        (50_001, 64 << 20, "auto", False),
+        (50_000, (64 << 20) + 1, "auto", False),
+        (50_000, 64 << 20, "incremental", False),
+    ],
+)
+def test_full_is_tried_again_only_where_it_writes_no_more_than_differs(
+    rows: int, size: int, policy: str, tries: bool, tmp_path: Path
+) -> None:
+    """Overwriting a large table as a whole would have all its readers recomputed too."""
+    write_deltalake(str(tmp_path), pa.table({"k": [1]}))
+    former = replace(state_of(DeltaTable(str(tmp_path))), rows=rows, bytes=size)
+    costs = known(row("full", 3.0), *[row("incremental", 2.0, 1)] * (BEFORE_RETRY + RETRY_SPREAD))
+    refresh: Any = SimpleNamespace(
+        table=SimpleNamespace(name="gold_x", refresh=policy),
+        run=SimpleNamespace(costs=SimpleNamespace(of={"gold_x": costs}.get)),
+        former=former,
+    )
+    with pytest.raises(FullRecompute, match="it is tried again") if tries else nullcontext():
+        Refresh.require_cheap(refresh, 1, 100, "a change")
+
+
+def test_tables_try_full_again_in_different_hours() -> None:
+    hours = {retry_full_after(f"gold_{number}") for number in range(100)}
+    assert hours == set(range(BEFORE_RETRY, BEFORE_RETRY + RETRY_SPREAD))
 
 
 def test_a_refresh_that_set_up_state_tries_incremental_too() -> None:

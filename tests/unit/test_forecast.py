@@ -10,7 +10,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.event_schema import EventRow
 from medallion.refresh.additive import SMALL_INPUTS
-from medallion.refresh.cost import BEFORE_RETRY
+from medallion.refresh.cost import BEFORE_RETRY, RETRY_SPREAD
 from tests.shop import build
 
 ORDERS = Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_orders", doc="One row per id.")
@@ -81,7 +81,7 @@ def test_what_cost_decides_at_run_time_is_expected_too_unless_the_policy_does_no
 
 def test_a_small_table_is_expected_to_be_recomputed_again_when_full_is_due() -> None:
     before = [event("silver_orders", RefreshMethod.FULL_RECOMPUTE, 3.0)]
-    before += [event("silver_orders", RefreshMethod.UPSERT, 2.0, changed=5) for _ in range(BEFORE_RETRY)]
+    before += [event("silver_orders", RefreshMethod.UPSERT, 2.0, changed=5) for _ in range(BEFORE_RETRY + RETRY_SPREAD)]
     due = forecast({"bronze_orders": 7}, before, small=frozenset({"silver_orders"}))["silver_orders"]
     assert due.method == RefreshMethod.FULL_RECOMPUTE
     assert due.reason is not None and due.reason.endswith("it is tried again")
