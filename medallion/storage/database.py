@@ -61,12 +61,16 @@ def database_for(folder: Place) -> Iterator[tuple["DuckDBPyConnection", "ReadOnl
         yield connection, serve_files(connection)
 
 
-def configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Set DuckDB to install no extensions, use UTC, cache the footers of files, and spill to the folder ``spill``."""
+def configure(connection: "DuckDBPyConnection", spill: str, *, keep_files: bool = True) -> None:
+    """Set DuckDB to install no extensions, use UTC, and spill to the folder ``spill``.
+
+    keep_files: whether it keeps in memory what it has read of files, for the next query.
+    """
     connection.execute("SET GLOBAL autoinstall_known_extensions = false")
     connection.execute("SET GLOBAL temp_directory = ?", [spill])
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")
+    for cache in ("parquet_metadata_cache", "enable_external_file_cache"):
+        connection.execute(f"SET GLOBAL {cache} = {keep_files}")
 
 
 def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
@@ -87,9 +91,7 @@ def _name_of_shared() -> str:
             unique = uuid.uuid4().hex
             name = f":memory:rows-{unique}"
             connection = duckdb.connect(name)
-            configure(connection, str(_spill_folder() / unique))
-            for cache in ("enable_external_file_cache", "parquet_metadata_cache"):  # they would grow with each hour
-                connection.execute(f"SET GLOBAL {cache} = false")
+            configure(connection, str(_spill_folder() / unique), keep_files=False)  # they would grow with each hour
             _shared[process] = name, connection
         return _shared[process][0]
 
@@ -112,6 +114,7 @@ def _spill_folder() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         return Path(tempfile.mkdtemp(prefix="rows-"))  # somebody else made it, to read along
     for left in folder.iterdir():
-        if left.stat().st_mtime < time.time() - _MAX_SPILL_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # its process has just ended
+            if left.stat().st_mtime < time.time() - _MAX_SPILL_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
     return folder

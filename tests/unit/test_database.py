@@ -100,6 +100,8 @@ def test_only_this_account_can_read_what_is_spilled(tmp_path: Path, monkeypatch:
     os.utime(old, (0, 0))
     assert _spill_folder() == own
     assert [*own.iterdir()] == [new], "what a killed process left a day ago is removed"
+    (own / "gone").symlink_to(own / "nowhere")
+    assert _spill_folder() == own, "what another process removes at the same time is passed over"
     shutil.rmtree(own)
     others = tmp_path / "others"
     others.mkdir()
