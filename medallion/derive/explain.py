@@ -152,7 +152,7 @@ class Explanation:
             return "take refresh='full' out of its declaration"
         if not self._own_refusals():
             return "nothing, unless it takes long"
-        return "nothing, unless it takes long; then see 'Why a table is full' in docs/explanation/what-is-derived.md"
+        return "nothing, unless it takes long; then see 'Why a table is full' in Medallion's documentation"
 
     def _touched(self) -> Iterator[str]:
         """Yield what a change of each input touches."""

@@ -41,12 +41,12 @@ def require_via(method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None
         raise Unprovable(f"no input has a column {method.column}")
     for name in method.via:
         if name not in inputs:
-            raise Unprovable(f"via names {name}, which its query does not read")
+            raise Unprovable(f"a path names {name}, which its query does not read")
         if name in keyed:
-            raise Unprovable(f"via names {name}, which has {method.column} itself")
+            raise Unprovable(f"a path names {name}, which has {method.column} itself")
     for name in inputs:
         if name not in keyed and name not in method.via:
-            raise Unprovable(f"{name} has no {method.column}: say in via how its rows lead to one")
+            raise Unprovable(f"{name} has no {method.column}, and no join leads from its rows to one")
     for name in method.via:
         _require_path(method, name, frozenset({name}), inputs, keyed)
 
@@ -57,7 +57,7 @@ def _require_path(method: ByKey, name: str, seen: frozenset[str], inputs: Inputs
         return
     for via in method.via[name].ways:
         if via.through not in inputs or via.through in seen:
-            raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
+            raise Unprovable(f"a path leads from {name} to {via.through}, which is not another of its inputs")
         _require_columns(name, via, inputs)
         _require_path(method, via.through, seen | {via.through}, inputs, keyed)
 
@@ -68,10 +68,10 @@ def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
     for place, column in ((name, via.column), (via.through, via.as_column)):
         kinds = [kind for known, kind, _ in inputs[place] if known == column]
         if not kinds:
-            raise Unprovable(f"via names {column}, which is no column of {place}")
+            raise Unprovable(f"a path names {column}, which is no column of {place}")
         types += kinds
     if types[0] != types[1]:
         raise Unprovable(
-            f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
+            f"a path leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
             f" {types[1].upper()}: declare them with one type"
         )

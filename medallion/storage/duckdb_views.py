@@ -18,7 +18,7 @@ from medallion.sql_text import quoted, text_literal
 from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.database import configure, serve_files
 from medallion.storage.deletion_vectors import deleted_positions
-from medallion.storage.files import Place
+from medallion.storage.files import Place, side_by_side
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
 from medallion.storage.live_rows import can_number, live_parts, names_of, rows_of_files
 from medallion.storage.s3 import AWS, S3Path
@@ -37,6 +37,7 @@ _SIDES = (
     ("deleted", {"cdc", "remove"}, "('delete', 'update_preimage')"),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_DECLARED = "CREATE SCHEMA declared"  # for tables behind the views, so that SHOW TABLES lists only the views
 
 
 @dataclass(frozen=True)
@@ -116,31 +117,56 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     import duckdb
 
     database = f":memory:checks-{uuid.uuid4().hex}"
-    versions: dict[str, int] = {}
-    ids: dict[str, str] = {}
-    rows: dict[str, int] = {}
-    sizes: dict[str, int] = {}
     errors: dict[str, str] = {}
-    opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
         configure(connection, spill)
+        in_bucket = any(isinstance(table.folder, S3Path) for table in tables.values())
         # Without a file system from this process, DuckDB would have to download an extension to read a bucket.
-        served = serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
-        for name, table in tables.items():
+        served = serve_files(connection) if in_bucket else None
+        connection.execute(_DECLARED)
+
+        def open_one(name: str) -> _Opened | None:
             try:
-                delta = open_table(table.folder, table.version)
-                if delta is None:
-                    raise FileNotFoundError("there is no Delta table")
-                if isinstance(table.folder, S3Path):
-                    _create_view(connection, name, delta, data_files(delta, table.folder.access), served, table.columns)
-                else:
-                    _create_view(connection, name, delta, data_files(delta, AWS), None, table.columns)
-                state = state_of(delta)
-                rows[name], sizes[name] = _count_rows(connection, name, state), state.bytes
-                versions[name], ids[name], opened[name] = delta.version(), table_id(delta), delta
+                with connection.cursor() as own:
+                    return _open_view(own, name, tables[name], served)
             except Exception as error:
-                errors[name] = f"{name} at {table.folder} cannot be read: {one_line(error)}"
-        yield Views(database, connection, versions, ids, rows, sizes, errors, tables, opened, served)
+                errors[name] = f"{name} at {tables[name].folder} cannot be read: {one_line(error)}"
+                return None
+
+        found = zip(tables, side_by_side(open_one, tables), strict=True)
+        opened = {name: table for name, table in found if table is not None}
+        yield Views(
+            database,
+            connection,
+            versions={name: table.delta.version() for name, table in opened.items()},
+            table_ids={name: table_id(table.delta) for name, table in opened.items()},
+            rows={name: table.rows for name, table in opened.items()},
+            bytes={name: table.bytes for name, table in opened.items()},
+            errors=errors,
+            tables=tables,
+            opened={name: table.delta for name, table in opened.items()},
+            served=served,
+        )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    delta: "DeltaTable"
+    rows: int
+    bytes: int
+
+
+def _open_view(connection: "DuckDBPyConnection", name: str, table: TableAt, served: "ReadOnlyFiles | None") -> _Opened:
+    """Create the view of a table."""
+    delta = open_table(table.folder, table.version)
+    if delta is None:
+        raise FileNotFoundError("there is no Delta table")
+    if isinstance(table.folder, S3Path):
+        _create_view(connection, name, delta, data_files(delta, table.folder.access), served, table.columns)
+    else:
+        _create_view(connection, name, delta, data_files(delta, AWS), None, table.columns)
+    state = state_of(delta)
+    return _Opened(delta, _count_rows(connection, name, state), state.bytes)
 
 
 def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) -> int:
@@ -206,6 +232,7 @@ def _create_views(
     tables: "Mapping[str, DeltaTable]",
     served: "ReadOnlyFiles | None",
 ) -> None:
+    connection.execute(_DECLARED)
     for name, delta in tables.items():
         try:
             _create_view(connection, name, delta, data_files(delta, lake.access), served)
@@ -245,7 +272,6 @@ def _create_view(
         raise ValueError("its files alone do not tell its rows, it is partitioned")
     # The declared columns, by name: a file may be older than a column, or have an extra one that a merge left there.
     empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
-    connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # apart, so that SHOW TABLES lists only the views
     connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
     rows, deleted = f"SELECT * FROM declared.{name}", deleted_positions(delta)
     if _MAPPED in unreadable_here(delta) or (deleted and not can_number(delta)):

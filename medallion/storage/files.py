@@ -170,7 +170,7 @@ def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """Apply ``work``, which waits for requests, to each item in threads; return the results in order."""
+    """Apply ``work``, which waits for storage, to each item in threads; return the results in order."""
     with ThreadPoolExecutor(s3.AT_ONCE) as pool:
         return list(pool.map(work, items))
 

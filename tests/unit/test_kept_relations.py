@@ -312,8 +312,8 @@ def with_last_item(method: Kept, **changed: Any) -> Kept:
         (lambda found: with_last_item(found, kind="STDDEV"), "no aggregate of which state is kept"),
         (lambda found: with_last_item(found, kind="key"), "other types now"),
         (lambda found: with_part(found, by=None), "it has JOIN"),
-        (lambda found: with_part(found, by=ByKey("order_id", {}, {"bronze_items": "order_id"})), "say in via"),
-        (lambda found: with_part(found, by=ByKey("item_id", {}, {"bronze_items": "item_id"})), "say in via"),
+        (lambda found: with_part(found, by=ByKey("order_id", {}, {"bronze_items": "order_id"})), "no join leads"),
+        (lambda found: with_part(found, by=ByKey("item_id", {}, {"bronze_items": "item_id"})), "no join leads"),
         (lambda found: with_part(found, is_grouped=False), "a part of it cannot be computed on its own"),
         (
             lambda found: with_part(found, source=found.parts[0].source.replace("i.order_id", "i.item_id")),

@@ -111,7 +111,7 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
         (
             "SELECT order_id, price FROM {bronze_items} AS i LEFT JOIN {bronze_users} AS u ON u.user_id = i.n",
             ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_items", "n")}),
-            "via leads from bronze_users.user_id, BIGINT, to bronze_items.n, INT: declare them with one type",
+            "a path leads from bronze_users.user_id, BIGINT, to bronze_items.n, INT: declare them with one type",
         ),
         ("SELECT weight, n FROM {bronze_items}", ByKey("weight"), "weight is DOUBLE, whose values cannot be listed"),
         (

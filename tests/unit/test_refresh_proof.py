@@ -418,7 +418,11 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
         (WITH_TIER.format(join="LEFT", on="u.user_id = o.user_id"), TO_USERS, ""),
         (WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"), TO_USERS, ""),
         (WITH_TIER.format(join="LEFT SEMI", on="u.user_id = o.user_id").replace(", u.tier", ""), TO_USERS, ""),
-        (WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"), {}, "bronze_users has no order_id: say in via"),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            {},
+            "bronze_users has no order_id, and no join leads",
+        ),
         (WITH_TIER.format(join="INNER", on="u.tier = o.status"), TO_USERS, "bronze_users is not joined on its user_id"),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
@@ -428,22 +432,22 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
             {"bronze_users": Via("user_id", "bronze_orders", "customer")},
-            "via names customer, which is no column of bronze_orders",
+            "a path names customer, which is no column of bronze_orders",
         ),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
             TO_USERS | {"bronze_items": Via("order_id", "bronze_orders", "order_id")},
-            "via names bronze_items, which its query does not read",
+            "a path names bronze_items, which its query does not read",
         ),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
             TO_USERS | {"bronze_orders": Via("user_id", "bronze_users", "user_id")},
-            "via names bronze_orders, which has order_id itself",
+            "a path names bronze_orders, which has order_id itself",
         ),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
             {"bronze_users": Via("user_id", "bronze_items", "product_id")},
-            "via leads from bronze_users to bronze_items, which is not another of its inputs",
+            "a path leads from bronze_users to bronze_items, which is not another of its inputs",
         ),
         (
             "SELECT o.order_id, d.n FROM {bronze_orders} AS o CROSS JOIN {bronze_users} AS u INNER JOIN {silver_days}"
@@ -452,7 +456,7 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
                 "bronze_users": Via("user_id", "silver_days", "product_id"),
                 "silver_days": Via("product_id", "bronze_users", "user_id"),
             },
-            "via leads from silver_days to bronze_users, which is not another of its inputs",
+            "a path leads from silver_days to bronze_users, which is not another of its inputs",
         ),
         *(
             (
