@@ -62,6 +62,12 @@ class SparkAnalyser:
         try:
             return self._spark.sql(query, **frames)
         except PySparkException as error:
+            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+                name = (error.getMessageParameters() or {}).get("relationName", "a table").replace("`", "")
+                raise MedallionError(
+                    f"Spark cannot analyse its query: it reads {name}, which is none of its common table expressions;"
+                    f" a table of the project is named in braces: FROM {{{name}}}"
+                ) from None
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
 
