@@ -66,7 +66,7 @@ class SparkAnalyser:
                 name = (error.getMessageParameters() or {}).get("relationName", "a table").replace("`", "")
                 raise MedallionError(
                     f"Spark cannot analyse its query: it reads {name}, which is none of its common table expressions;"
-                    f" a table of the project is named in braces: FROM {{{name}}}"
+                    " name a table of the project in braces, as in FROM {silver_customers}"
                 ) from None
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None

@@ -257,7 +257,7 @@ def test_a_name_that_means_two_things_is_refused_for_aggregate_state(query: str,
 def test_a_table_that_is_not_named_in_braces_is_refused_with_the_way_to_name_it() -> None:
     assert refusal("SELECT order_id FROM bronze_items", None) == (
         "gold_x: Spark cannot analyse its query: it reads bronze_items, which is none of its common table expressions;"
-        " a table of the project is named in braces: FROM {bronze_items}"
+        " name a table of the project in braces, as in FROM {silver_customers}"
     )
 
 
