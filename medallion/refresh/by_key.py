@@ -10,7 +10,7 @@ from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
 from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_rows, session_of
-from medallion.refresh.plan import ProofViolated, Refresh, require_followable
+from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace, count_keys
 from medallion.spark.collect import collect
@@ -36,6 +36,7 @@ _KEY, _IS_KEY, _KNOWN = "_touched_key", "_is_touched_key", "_is_known_key"
 _FOREIGN = "[key that was not touched: "
 MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark writes more than that
 MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
+MAX_MERGED_SHARE = 0.005  # share of a key's values from which a recompute costs less than Spark's join with the table
 
 
 def upsert(refresh: Refresh, by: ByKey, values: list[Any], *, by_spark: bool = False) -> Written:
@@ -109,7 +110,19 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
         refresh.require_cheap(len(values), trace.key_count, f"{len(values):,} values of {by.column}")
+        _require_cheap_write(refresh, by, len(values), trace.key_count)
     return values
+
+
+def _require_cheap_write(refresh: Refresh, by: ByKey, count: int, key_count: int) -> None:
+    """Raise FullRecompute if Spark would have to replace so many rows that it had better write all of them.
+
+    count: values whose rows are replaced. key_count: about how many values of the key there are.
+    """
+    rows = count * refresh.former.rows // max(1, key_count)
+    is_costly = rows > max_local_rows(refresh.former) and count > MAX_MERGED_SHARE * key_count
+    if is_costly and refresh.table.refresh == "auto":
+        raise FullRecompute(f"{count:,} values of {by.column} have about {rows:,} rows, too many to replace them")
 
 
 def _trace(refresh: Refresh, by: ByKey) -> Trace:

@@ -461,6 +461,7 @@ def test_rows_beyond_what_this_process_writes_are_written_by_spark(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, listed: int, operation: str
 ) -> None:
     """Those of few keys by a condition that lists the keys, those of many by a join."""
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_MERGED_SHARE", 1)
     some_orders(shop, "pending")
     refresh(shop, 0, select="+silver_orders_enriched")
     collected: list[int | None] = []
@@ -483,6 +484,24 @@ def test_rows_beyond_what_this_process_writes_are_written_by_spark(
     assert differing(shop, "+silver_orders_enriched") == []
     some_orders(shop, "delivered")
     refresh(shop, 2, select="+silver_orders_enriched")
+    assert differing(shop, "+silver_orders_enriched") == []
+
+
+def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    some_orders(shop, "pending")
+    refresh(shop, 0, select="+silver_orders_enriched")
+    some_orders(shop, "shipped")
+    written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
+    assert written.method == RefreshMethod.FULL_RECOMPUTE
+    assert re.search(r"[\d,]+ values of order_id have about [\d,]+ rows, too many to replace them", written.note or "")
+    assert differing(shop, "+silver_orders_enriched") == []
+    shop.put("orders", 1, user_id=1, order_status="delivered", order_total=Decimal(1))
+    shop.write()
+    assert refresh(shop, 2, select="+silver_orders_enriched")["silver_orders_enriched"].method == RefreshMethod.UPSERT
     assert differing(shop, "+silver_orders_enriched") == []
 
 
