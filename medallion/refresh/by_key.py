@@ -115,14 +115,17 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
 
 
 def _require_cheap_write(refresh: Refresh, by: ByKey, count: int, key_count: int) -> None:
-    """Raise FullRecompute if Spark would have to replace so many rows that it had better write all of them.
+    """Raise FullRecompute if Spark would replace so many rows that recomputing the table is expected to be faster.
 
     count: values whose rows are replaced. key_count: about how many values of the key there are.
     """
     rows = count * refresh.former.rows // max(1, key_count)
     is_costly = rows > max_local_rows(refresh.former) and count > MAX_MERGED_SHARE * key_count
     if is_costly and refresh.table.refresh == "auto":
-        raise FullRecompute(f"{count:,} values of {by.column} have about {rows:,} rows, too many to replace them")
+        raise FullRecompute(
+            f"{count:,} values of {by.column} have about {rows:,} rows:"
+            " replacing them would take longer than recomputing the table"
+        )
 
 
 def _trace(refresh: Refresh, by: ByKey) -> Trace:

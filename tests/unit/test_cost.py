@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from medallion.model.methods import ByKey
 from medallion.ops.event_schema import EventRow
+from medallion.refresh.by_key import MAX_LOCAL_ROWS, _require_cheap_write
 from medallion.refresh.cost import BEFORE_RETRY, RETRY_SPREAD, Costs, costs_of, retry_full_after
 from medallion.refresh.plan import FullRecompute, Refresh
 from medallion.storage.lake import state_of
@@ -149,6 +151,26 @@ def test_full_is_tried_again_only_where_it_writes_no_more_than_differs(
     )
     with pytest.raises(FullRecompute, match="it is tried again") if tries else nullcontext():
         Refresh.require_cheap(refresh, 1, 100, "a change")
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "policy", "recomputes"),
+    [
+        (250_001, 2 * 10_000_000, "auto", True),
+        (250_000, 2 * 10_000_000, "auto", False),  # as many rows as this process writes
+        (50_000, 20 * 10_000_000, "auto", False),  # half a percent of the keys
+        (50_001, 20 * 10_000_000, "auto", True),
+        (250_001, 2 * 10_000_000, "incremental", False),
+    ],
+)
+def test_many_rows_of_many_keys_are_recomputed_only_where_cost_decides(
+    values: int, rows: int, policy: str, recomputes: bool
+) -> None:
+    former = SimpleNamespace(rows=rows, bytes=rows)
+    refresh: Any = SimpleNamespace(table=SimpleNamespace(refresh=policy), former=former)
+    assert MAX_LOCAL_ROWS == 500_000
+    with pytest.raises(FullRecompute, match="would take longer") if recomputes else nullcontext():
+        _require_cheap_write(refresh, ByKey("order_id"), values, 10_000_000)
 
 
 def test_tables_try_full_again_in_different_hours() -> None:
