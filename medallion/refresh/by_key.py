@@ -119,7 +119,7 @@ def _require_cheap_write(refresh: Refresh, by: ByKey, count: int, key_count: int
 
     count: values whose rows are replaced. key_count: about how many values of the key there are.
     """
-    rows = count * refresh.former.rows // max(1, key_count)
+    rows = min(refresh.former.rows, count * refresh.former.rows // max(1, key_count))  # inputs may have lost their keys
     is_costly = rows > max_local_rows(refresh.former) and count > MAX_MERGED_SHARE * key_count
     if is_costly and refresh.table.refresh == "auto":
         raise FullRecompute(

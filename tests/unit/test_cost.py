@@ -173,6 +173,13 @@ def test_many_rows_of_many_keys_are_recomputed_only_where_cost_decides(
         _require_cheap_write(refresh, ByKey("order_id"), values, 10_000_000)
 
 
+def test_a_change_has_no_more_rows_than_the_table_though_its_inputs_are_empty_now() -> None:
+    refresh: Any = SimpleNamespace(
+        table=SimpleNamespace(refresh="auto"), former=SimpleNamespace(rows=2_000, bytes=2_000)
+    )
+    _require_cheap_write(refresh, ByKey("order_id"), 300, 0)
+
+
 def test_tables_try_full_again_in_different_hours() -> None:
     hours = {retry_full_after(f"gold_{number}") for number in range(100)}
     assert hours == set(range(BEFORE_RETRY, BEFORE_RETRY + RETRY_SPREAD))
