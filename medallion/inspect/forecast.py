@@ -24,7 +24,7 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state
 from medallion.refresh.commits import is_written_by_difference
-from medallion.refresh.cost import Costs, costs_of, retry_full_after
+from medallion.refresh.cost import Costs, costs_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake, TableState
 
@@ -138,8 +138,7 @@ def _expected_method(
     known = costs.get(table.name)
     if table.refresh == "auto" and changed and known is not None and own != RefreshMethod.FULL_RECOMPUTE:
         size = int(median(changed))
-        retry_full = retry_full_after(table.name) if is_small else None
-        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", retry_full=retry_full):
+        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", may_retry=is_small):
             return RefreshMethod.FULL_RECOMPUTE, reason
     known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
     if known_sizes and _is_aggregate(table) and not is_worth_state(table, known_sizes):

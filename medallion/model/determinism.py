@@ -94,7 +94,7 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
             raise Unprovable(f"it has {in_words(node.kind)}, which is not known to be refreshed rightly")
         for expression in node.expressions:
             for part in expression.walk():
-                _prove_function(part, known=known)
+                _prove_function(part, query, known=known)
     if not plan.is_deterministic:
         raise Nondeterministic("it is not deterministic, as Spark says")
 
@@ -185,14 +185,19 @@ def _count_arguments(tokens: Sequence[Token]) -> int:
     return count
 
 
-def _prove_function(part: Expression, *, known: bool) -> None:
+def _prove_function(part: Expression, query: str, *, known: bool) -> None:
     is_moment = (part.kind == "Cast" and part.type in _MOMENTS_OF_TEXT) or part.kind.startswith("ParseTo")
     if is_moment and any(map(_is_made_text, part.children)):
         raise Nondeterministic(f"{part} is not deterministic where it is read as 'now': write the text as it is")
     if part.kind in _UNSTABLE or (part.kind.startswith("Current") and part.kind != "CurrentRow"):
-        raise Nondeterministic(f"{part} is not deterministic")
+        raise Nondeterministic(f"{_without_seed(part, query)} is not deterministic")
     if known and (part.kind in _UNKNOWN or not part.package.startswith("org.apache.spark.sql.catalyst")):
         raise Unprovable(f"{part} is not known to be deterministic")
+
+
+def _without_seed(part: Expression, query: str) -> str:
+    """Return a function as its author wrote it: Spark adds a seed to one without."""
+    return re.sub(r"(, )?(-?\d+)\)$", lambda seed: seed[0] if seed[2] in query else ")", str(part))
 
 
 def _is_made_text(tree: Expression) -> bool:

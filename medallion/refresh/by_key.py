@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _KEY, _IS_KEY, _KNOWN = "_touched_key", "_is_touched_key", "_is_known_key"
 _FOREIGN = "[key that was not touched: "
-MAX_LOCAL_ROWS = 500_000  # most rows that this process writes itself; Spark writes more than that
+MAX_LOCAL_ROWS = 1_000_000  # most rows that this process writes itself; Spark writes more than that
 MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of the table's rows in its files
 MAX_MERGED_SHARE = 0.005  # share of a key's values from which a recompute costs less than Spark's join with the table
 
@@ -57,14 +57,16 @@ def _upsert(refresh: Refresh, by: ByKey, values: list[Any], clustering: str | No
     if is_merge:  # whose commit takes its metadata from the session
         of_commit = {"spark.databricks.delta.commitInfo.userMetadata": stamped(commit, former.delta)}
         spark = refresh.run.sessions.for_table(refresh.table.name, of_commit)
-    changed = _trace(refresh, by).changed
-    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, changed=changed).frames()
+    trace = _trace(refresh, by)
+    sides = KeyedInputs(refresh, spark, by, proof.restricted, [refresh.inputs], values, changed=trace.changed).frames()
     frames: Frames = sides[0] if sides else frames_without_rows(spark, proof.inputs)
     rows = session_of(frames).sql(refresh.table.query, **frames)
     if is_local:
         data = collect(rows, max_local_rows(former))  # a few keys may have many rows
         if data is not None:
             _require_touched(data, column, values)
+        elif len(values) > delta_writes.MAX_LISTED_KEYS:
+            _require_few(refresh, by, len(values), trace.key_count, "more or wider rows than are written beside Spark")
         if data is None or not _replace_here(refresh, data, column, values, commit):
             return _upsert(refresh, by, values, clustering, by_spark=True)
         count = data.num_rows
@@ -110,20 +112,21 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
         refresh.require_cheap(len(values), trace.key_count, f"{len(values):,} values of {by.column}")
-        _require_cheap_write(refresh, by, len(values), trace.key_count)
+        former = refresh.former
+        rows = min(former.rows, len(values) * former.rows // max(1, trace.key_count))  # inputs may have lost their keys
+        if rows > max_local_rows(former):
+            _require_few(refresh, by, len(values), trace.key_count, f"about {rows:,} rows")
     return values
 
 
-def _require_cheap_write(refresh: Refresh, by: ByKey, count: int, key_count: int) -> None:
-    """Raise FullRecompute if Spark would replace so many rows that recomputing the table is expected to be faster.
+def _require_few(refresh: Refresh, by: ByKey, count: int, key_count: int, rows: str) -> None:
+    """Raise FullRecompute if so many values have ``rows`` that Spark replaces them more slowly than all of the table.
 
     count: values whose rows are replaced. key_count: about how many values of the key there are.
     """
-    rows = min(refresh.former.rows, count * refresh.former.rows // max(1, key_count))  # inputs may have lost their keys
-    is_costly = rows > max_local_rows(refresh.former) and count > MAX_MERGED_SHARE * key_count
-    if is_costly and refresh.table.refresh == "auto":
+    if count > MAX_MERGED_SHARE * key_count and refresh.table.refresh == "auto":
         raise FullRecompute(
-            f"{count:,} values of {by.column} have about {rows:,} rows:"
+            f"{count:,} values of {by.column} have {rows}:"
             " replacing them would take longer than recomputing the table"
         )
 

@@ -19,6 +19,7 @@ MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones 
 SAMPLE_WINDOW = timedelta(days=7)
 BEFORE_RETRY = 24  # after so many refreshes one way, the other is tried again: what was slow may be fast by now
 RETRY_SPREAD = 8  # tables try full again up to so many refreshes later, so that few do it in the same hour
+TRIAL_SPREAD = 4  # the same for the first try of full
 MIN_RETRY_RATIO = 0.5  # from this ratio to the known full on, full is tried again: cheaper tables are not worth it
 
 
@@ -27,6 +28,7 @@ class Costs:
     """How long recent refreshes of a table took, oldest first.
 
     Args:
+        table: Its name, by which tables take turns in trying full.
         load: Seconds of the first full refresh, which may have run on a cold Spark; None if it was long ago.
         full: Seconds of each full recompute in an hour; after a day without one, only of those since then.
         incremental: Size of the change and seconds of each incremental refresh, the size in values of its key or bytes.
@@ -34,6 +36,7 @@ class Costs:
         incremental_since_full: Incremental refreshes since the last full recompute.
     """
 
+    table: str
     load: float | None = None
     full: tuple[float, ...] = ()
     incremental: tuple[tuple[int, float], ...] = ()
@@ -62,7 +65,7 @@ class Costs:
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
     def reason_to_recompute(
-        self, changed: int, change: str, share: float | None = None, *, retry_full: int | None = None
+        self, changed: int, change: str, share: float | None = None, *, may_retry: bool = False
     ) -> str | None:
         """Return why to recompute the table for a change of this size: it is cheaper, or is to be measured (again).
 
@@ -72,20 +75,20 @@ class Costs:
             changed: Values of the key, or bytes.
             change: The change in words, for the reason.
             share: The share of the inputs that it is, if known.
-            retry_full: After how many incremental refreshes full is tried again, as it may have been slow on a cold
-                Spark; None for a table that it overwrites as a whole, as each of its readers would be recomputed too.
+            may_retry: Whether full is tried again some day, as it may have been slow on a cold Spark; not for a table
+                that it overwrites as a whole, as each of its readers would be recomputed too.
         """
         full_seconds = self.full_seconds
         if full_seconds is None or len(self.incremental) < MIN_SAMPLES:
             return None
         expected = self.predict_seconds(changed, share)
         fastest = min(seconds for _, seconds in self.incremental)  # slower ones may have run on a cold Spark too
-        if not self.full and fastest > MIN_TRIAL_RATIO * full_seconds:
+        if not self.full and self.incremental_since_full >= self.try_after and fastest > MIN_TRIAL_RATIO * full_seconds:
             return (
                 f"{change} would take about {expected:.1f} s, the load took {full_seconds:.1f} s, perhaps on a cold"
                 " Spark: a full recompute is tried once"
             )
-        is_due = retry_full is not None and self.incremental_since_full >= retry_full
+        is_due = may_retry and self.incremental_since_full >= self.retry_after
         if is_due and fastest > MIN_RETRY_RATIO * full_seconds:
             return (
                 f"{change} would take about {expected:.1f} s, a full recompute took about {full_seconds:.1f} s"
@@ -103,10 +106,15 @@ class Costs:
         """About what a full recompute takes: the load counts only while there is no other; None if none is known."""
         return median(self.full[-5:]) if self.full else self.load
 
+    @property
+    def try_after(self) -> int:
+        """After how many incremental refreshes full is tried first, if only the load is known."""
+        return MIN_SAMPLES + crc32(self.table.encode()) % TRIAL_SPREAD
 
-def retry_full_after(table: str) -> int:
-    """Return after how many incremental refreshes a full recompute of a table is tried again."""
-    return BEFORE_RETRY + crc32(table.encode()) % RETRY_SPREAD
+    @property
+    def retry_after(self) -> int:
+        """After how many incremental refreshes full is tried again."""
+        return BEFORE_RETRY + crc32(self.table.encode()) % RETRY_SPREAD
 
 
 class RecentCosts:
@@ -122,7 +130,7 @@ class RecentCosts:
         with self._reading:
             if self._by_table is None:
                 self._by_table = _read_costs(self._lake)
-            return self._by_table.get(table, Costs())
+            return self._by_table.get(table, Costs(table))
 
 
 def _read_costs(lake: Lake) -> dict[str, Costs]:
@@ -140,7 +148,7 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
     for row in rows:
         if (name := row.table_name) is None:
             continue
-        known = costs.get(name, Costs())
+        known = costs.get(name, Costs(name))
         if read_state_work(row.details):
             costs[name] = replace(known, full_since_incremental=0)
         elif row.strategy == "full" and row.hour is None:

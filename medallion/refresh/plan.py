@@ -10,7 +10,6 @@ from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, is_written_by_difference, overwrite
-from medallion.refresh.cost import retry_full_after
 from medallion.refresh.inputs import ids_of
 from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark import delta_commits
@@ -144,9 +143,8 @@ class Refresh(Target):
         """
         if self.table.refresh != "auto":
             return
-        name, costs = self.table.name, self.run.costs.of(self.table.name)
-        retry_full = retry_full_after(name) if is_written_by_difference(self.former) else None
-        if reason := costs.reason_to_recompute(size, change, size / max(of, 1), retry_full=retry_full):
+        costs, may_retry = self.run.costs.of(self.table.name), is_written_by_difference(self.former)
+        if reason := costs.reason_to_recompute(size, change, size / max(of, 1), may_retry=may_retry):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:

@@ -10,15 +10,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 MAX_ROW_BYTES = 4 << 10  # total of a row's strings, binaries and nested values; rows of numbers have far less
+MAX_BYTES = 2 << 30  # of all rows together: of many rows, each may be less wide
 _TOO_WIDE = "_too_wide"
 
 
 def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
-    """Return all of ``rows``, or None if there are more than ``max_rows`` or one is wider than MAX_ROW_BYTES.
+    """Return all of ``rows``, or None if there are more than ``max_rows`` or one is too wide.
 
-    At most ``max_rows`` + 1 rows are fetched, and of a row that is too wide only its short values and structs.
+    A row is too wide from MAX_ROW_BYTES on, or from its share of MAX_BYTES. At most ``max_rows`` + 1 rows are fetched, and of a row that is too wide only its short values and structs.
     """
-    data = _without_wide_values(rows).limit(max_rows + 1).toArrow()
+    data = _without_wide_values(rows, min(MAX_ROW_BYTES, MAX_BYTES // max(1, max_rows))).limit(max_rows + 1).toArrow()
     if data.num_rows > max_rows:
         return None
     if _TOO_WIDE not in data.column_names:
@@ -26,14 +27,14 @@ def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
     return None if any(data[_TOO_WIDE].to_pylist()) else data.drop_columns([_TOO_WIDE])
 
 
-def _without_wide_values(rows: "DataFrame") -> "DataFrame":
+def _without_wide_values(rows: "DataFrame", max_row_bytes: int) -> "DataFrame":
     """Replace values of variable length by null in rows that are too wide, and add a column that flags those rows."""
     from pyspark.sql.types import StructType
 
     sizes = {field.name: size for field in rows.schema.fields if (size := _size(field)) is not None}
     if not sizes:
         return rows
-    is_wide = f"{' + '.join(sizes.values())} > {MAX_ROW_BYTES}"
+    is_wide = f"{' + '.join(sizes.values())} > {max_row_bytes}"
     values = (
         f"IF({is_wide}, NULL, {backquoted(field.name)}) AS {backquoted(field.name)}"
         # Arrow does not accept null for a struct with a NOT NULL field.

@@ -487,10 +487,20 @@ def test_rows_beyond_what_this_process_writes_are_written_by_spark(
     assert differing(shop, "+silver_orders_enriched") == []
 
 
+@pytest.mark.parametrize(
+    ("changed", "rows"),
+    [
+        ({"MAX_LOCAL_ROWS": 2}, r"about [\d,]+ rows"),
+        ({"collect": lambda *_: None}, "more or wider rows than are written beside Spark"),
+    ],
+    ids=["expected", "found out when they are collected"],
+)
 def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], rows: str
 ) -> None:
-    monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
+    for name, value in changed.items():
+        monkeypatch.setattr(by_key, name, value)
+    monkeypatch.setattr("medallion.storage.delta_writes.MAX_LISTED_KEYS", 2)
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     some_orders(shop, "pending")
     refresh(shop, 0, select="+silver_orders_enriched")
@@ -498,7 +508,7 @@ def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
     written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
     assert written.method == RefreshMethod.FULL_RECOMPUTE
     assert re.search(
-        r"[\d,]+ values of order_id have about [\d,]+ rows: "
+        rf"[\d,]+ values of order_id have {rows}: "
         r"replacing them would take longer than recomputing the table",
         written.note or "",
     )

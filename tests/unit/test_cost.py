@@ -12,8 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.model.methods import ByKey
 from medallion.ops.event_schema import EventRow
-from medallion.refresh.by_key import MAX_LOCAL_ROWS, _require_cheap_write
-from medallion.refresh.cost import BEFORE_RETRY, RETRY_SPREAD, Costs, costs_of, retry_full_after
+from medallion.refresh import by_key
+from medallion.refresh.cost import BEFORE_RETRY, MIN_SAMPLES, RETRY_SPREAD, TRIAL_SPREAD, Costs, costs_of
 from medallion.refresh.plan import FullRecompute, Refresh
 from medallion.storage.lake import state_of
 
@@ -66,13 +66,28 @@ def test_a_large_change_is_recomputed_and_the_reason_has_both_figures() -> None:
 
 def test_a_full_recompute_that_is_known_from_the_load_alone_is_tried_once() -> None:
     """The load runs on a cold Spark, so what it took says little of what an hour would take."""
-    assert known(load(8.1), *GROWING).reason_to_recompute(1, "a change") is None, "one took less than a quarter"
-    reason = known(load(7.9), *GROWING).reason_to_recompute(1, "a change")
+    due = [*GROWING, *[GROWING[0]] * (TRIAL_SPREAD - 1)]  # all tables have had their turn
+    assert known(load(8.1), *due).reason_to_recompute(1, "a change") is None, "one took less than a quarter"
+    reason = known(load(7.9), *due).reason_to_recompute(1, "a change")
     assert reason is not None and reason.endswith("a full recompute is tried once")
-    assert known(load(7.9), *GROWING, row("full", 7.0)).reason_to_recompute(1, "a change") is None
-    assert known(load(7.9), *GROWING, row("full", 1.0)).reason_to_recompute(1, "a change") is not None
-    assert known(row("full", 7.0), *GROWING).reason_to_recompute(1, "a change") is None, "the load was long ago"
-    assert known(*GROWING).reason_to_recompute(1, "a change") is None
+    assert known(load(7.9), *due, row("full", 7.0)).reason_to_recompute(1, "a change") is None
+    assert known(load(7.9), *due, row("full", 1.0)).reason_to_recompute(1, "a change") is not None
+    assert known(row("full", 7.0), *due).reason_to_recompute(1, "a change") is None, "the load was long ago"
+    assert known(*due).reason_to_recompute(1, "a change") is None
+
+
+def test_tables_try_full_in_different_hours() -> None:
+    """One hour would cost more than full if all tables were recomputed after it is known what changed in each."""
+    tried: dict[int, int] = {}
+    for table in (f"gold_{number}" for number in range(100)):
+        hours = [row("incremental", 2.0, 1_000_000, table=table)]
+        while costs_of([row("full", 7.9, table=table, hour=None), *hours])[table].reason_to_recompute(1, "") is None:
+            hours += hours[:1]
+        tried[len(hours)] = tried.get(len(hours), 0) + 1
+    assert set(tried) == set(range(MIN_SAMPLES, MIN_SAMPLES + TRIAL_SPREAD)) and max(tried.values()) < 50
+    assert {Costs(f"gold_{number}").retry_after for number in range(100)} == {
+        *range(BEFORE_RETRY, BEFORE_RETRY + RETRY_SPREAD)
+    }
 
 
 def test_change_far_larger_than_any_known_one_is_judged_by_its_share_of_the_inputs() -> None:
@@ -93,7 +108,7 @@ def test_changes_of_one_size_are_expected_to_take_what_they_took() -> None:
 
 
 def test_nothing_is_given_up_before_it_is_known() -> None:
-    assert Costs().reason_to_recompute(10**12, "a change") is None
+    assert Costs("gold_x").reason_to_recompute(10**12, "a change") is None
     assert known(row("full", 0.1), *GROWING[:2]).reason_to_recompute(10**12, "a change") is None
     assert known(*GROWING).reason_to_recompute(10**12, "a change") is None
 
@@ -107,19 +122,18 @@ def test_after_a_day_in_full_incremental_is_tried_again() -> None:
 
 def test_after_a_day_of_incremental_refreshes_full_is_tried_again_where_it_is_within_reach() -> None:
     """What a full recompute took may have been on a Spark that was cold."""
-    day, one = [row("incremental", 2.0, 1_000_000)] * BEFORE_RETRY, row("incremental", 2.0, 1_000_000)
+    after = Costs("gold_x").retry_after
+    day = [row("incremental", 2.0, 1_000_000)] * after
     due = known(row("full", 3.9), *day)
-    assert due.reason_to_recompute(1, "a change", retry_full=24) == (
-        "a change would take about 2.0 s, a full recompute took about 3.9 s 24 refreshes ago: it is tried again"
+    assert due.reason_to_recompute(1, "a change", may_retry=True) == (
+        f"a change would take about 2.0 s, a full recompute took about 3.9 s {after} refreshes ago: it is tried again"
     )
-    assert due.reason_to_recompute(1, "a change", retry_full=25) is None
-    assert known(row("full", 3.9), *day, one).reason_to_recompute(1, "a change", retry_full=25) is not None
     assert due.reason_to_recompute(1, "a change") is None, "it would overwrite a large table as a whole"
     for others in ([*day[1:]], [*day, row("full", 3.9), *day[1:]]):
         early = known(row("full", 3.9), *others)
-        assert early.reason_to_recompute(1, "a change", retry_full=24) is None, "less than a day"
+        assert early.reason_to_recompute(1, "a change", may_retry=True) is None, "less than a day"
     dear = known(row("full", 4.1), *day)
-    assert dear.reason_to_recompute(1, "a change", retry_full=24) is None, "twice as dear"
+    assert dear.reason_to_recompute(1, "a change", may_retry=True) is None, "twice as dear"
 
 
 def test_what_full_took_before_it_was_tried_again_no_longer_counts() -> None:
@@ -156,33 +170,36 @@ def test_full_is_tried_again_only_where_it_writes_no_more_than_differs(
 @pytest.mark.parametrize(
     ("values", "rows", "policy", "recomputes"),
     [
-        (250_001, 2 * 10_000_000, "auto", True),
-        (250_000, 2 * 10_000_000, "auto", False),  # as many rows as this process writes
-        (50_000, 20 * 10_000_000, "auto", False),  # half a percent of the keys
-        (50_001, 20 * 10_000_000, "auto", True),
-        (250_001, 2 * 10_000_000, "incremental", False),
+        (500_001, 2 * 10_000_000, "auto", True),
+        (500_000, 2 * 10_000_000, "auto", False),  # as many rows as this process writes
+        (50_000, 40 * 10_000_000, "auto", False),  # half a percent of the keys
+        (50_001, 40 * 10_000_000, "auto", True),
+        (500_001, 2 * 10_000_000, "incremental", False),
     ],
 )
 def test_many_rows_of_many_keys_are_recomputed_only_where_cost_decides(
-    values: int, rows: int, policy: str, recomputes: bool
+    values: int, rows: int, policy: str, recomputes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     former = SimpleNamespace(rows=rows, bytes=rows)
-    refresh: Any = SimpleNamespace(table=SimpleNamespace(refresh=policy), former=former)
-    assert MAX_LOCAL_ROWS == 500_000
-    with pytest.raises(FullRecompute, match="would take longer") if recomputes else nullcontext():
-        _require_cheap_write(refresh, ByKey("order_id"), values, 10_000_000)
-
-
-def test_a_change_has_no_more_rows_than_the_table_though_its_inputs_are_empty_now() -> None:
+    trace = SimpleNamespace(values=lambda: range(values), key_count=10_000_000)
     refresh: Any = SimpleNamespace(
-        table=SimpleNamespace(refresh="auto"), former=SimpleNamespace(rows=2_000, bytes=2_000)
+        table=SimpleNamespace(refresh=policy), former=former, changes={}, inputs={}, require_cheap=lambda *_: None
     )
-    _require_cheap_write(refresh, ByKey("order_id"), 300, 0)
+    monkeypatch.setattr(by_key, "_trace", lambda *_: trace)
+    assert by_key.MAX_LOCAL_ROWS == 1_000_000
+    with pytest.raises(FullRecompute, match="would take longer") if recomputes else nullcontext():
+        assert by_key.find_touched_keys(refresh, ByKey("order_id")) == range(values)
 
 
-def test_tables_try_full_again_in_different_hours() -> None:
-    hours = {retry_full_after(f"gold_{number}") for number in range(100)}
-    assert hours == set(range(BEFORE_RETRY, BEFORE_RETRY + RETRY_SPREAD))
+def test_a_change_has_no_more_rows_than_the_table_though_its_inputs_are_empty_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former = SimpleNamespace(rows=2_000, bytes=2_000)
+    refresh: Any = SimpleNamespace(
+        table=SimpleNamespace(refresh="auto"), former=former, changes={}, inputs={}, require_cheap=lambda *_: None
+    )
+    monkeypatch.setattr(by_key, "_trace", lambda *_: SimpleNamespace(values=lambda: range(3_000), key_count=0))
+    assert by_key.find_touched_keys(refresh, ByKey("order_id")) == range(3_000)
 
 
 def test_a_refresh_that_set_up_state_tries_incremental_too() -> None:

@@ -162,9 +162,16 @@ def test_a_query_that_is_in_no_table_yet_is_explained_from_its_file(tmp_path: Pa
     )
     found = as_json("--sql", str(query))
     assert (found["table"], found["method"], [*found["parts"]]) == ("by_day", "incremental aggregate", ["days", ""])
-    query.write_text("SELECT order_id, RAND() AS chance FROM {silver_orders_enriched}")
-    with pytest.raises(MedallionError, match="by_day cannot be refreshed: RAND.* is not deterministic"):
+
+
+@pytest.mark.parametrize("function", ["RAND()", "RAND(42)", "RANDN()", "UNIFORM(1, 5)", "UUID()", "SHUFFLE(lines)"])
+def test_a_random_function_is_named_as_it_was_written(tmp_path: Path, function: str) -> None:
+    """Spark adds a seed to one without."""
+    query = tmp_path / "by_day.sql"
+    query.write_text(f"SELECT {function} AS chance, lines FROM (SELECT ARRAY(1, 2) AS lines FROM {{silver_products}})")
+    with pytest.raises(MedallionError) as refused:
         CliRunner().invoke(cli, ["explain", "--sql", str(query)], catch_exceptions=False, standalone_mode=False)
+    assert str(refused.value).startswith(f"by_day cannot be refreshed: {function} is not deterministic")
 
 
 @pytest.mark.parametrize(
