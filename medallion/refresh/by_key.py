@@ -126,8 +126,7 @@ def _require_few(refresh: Refresh, by: ByKey, count: int, key_count: int, rows: 
     """
     if count > MAX_MERGED_SHARE * key_count and refresh.table.refresh == "auto":
         raise FullRecompute(
-            f"{count:,} values of {by.column} have {rows}:"
-            " replacing them would take longer than recomputing the table"
+            f"{count:,} values of {by.column} have {rows}: replacing them would take longer than recomputing the table"
         )
 
 

@@ -17,14 +17,17 @@ _TOO_WIDE = "_too_wide"
 def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
     """Return all of ``rows``, or None if there are more than ``max_rows`` or one is too wide.
 
-    A row is too wide from MAX_ROW_BYTES on, or from its share of MAX_BYTES. At most ``max_rows`` + 1 rows are fetched, and of a row that is too wide only its short values and structs.
+    A row is too wide from MAX_ROW_BYTES on, or from its share of MAX_BYTES. At most ``max_rows`` + 1 rows are fetched,
+    and of a row that is too wide only its short values and structs.
     """
+    import pyarrow.compute as pc
+
     data = _without_wide_values(rows, min(MAX_ROW_BYTES, MAX_BYTES // max(1, max_rows))).limit(max_rows + 1).toArrow()
     if data.num_rows > max_rows:
         return None
     if _TOO_WIDE not in data.column_names:
         return data
-    return None if any(data[_TOO_WIDE].to_pylist()) else data.drop_columns([_TOO_WIDE])
+    return None if pc.any(data[_TOO_WIDE]).as_py() else data.drop_columns([_TOO_WIDE])
 
 
 def _without_wide_values(rows: "DataFrame", max_row_bytes: int) -> "DataFrame":

@@ -90,3 +90,9 @@ def test_rows_are_collected_unless_one_of_them_is_wide(spark: Any, value: str) -
     assert sorted(rows["n"].to_pylist()) == [1, 2] and rows["a.b"].null_count == 1
     assert collect(narrow.unionByName(spark.sql(f"SELECT {wide} AS `a.b`, 3 AS n")), 10) is None
     assert collect(narrow, 1) is None
+
+
+def test_of_many_rows_each_may_be_less_wide(spark: Any) -> None:
+    """Memory holds a few wide rows, and many narrow ones."""
+    rows = spark.sql("SELECT REPEAT('x', 3000) AS text")
+    assert collect(rows, 500_000) is not None and collect(rows, 1_000_000) is None

@@ -85,7 +85,8 @@ def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("rows", "row_bytes", "most"), [(0, 0, 1_000_000), (1_000_000, 60, 1_000_000), (1_000, 1 << 20, 256), (10, 1 << 30, 0)]
+    ("rows", "row_bytes", "most"),
+    [(0, 0, 1_000_000), (1_000_000, 60, 1_000_000), (1_000, 1 << 20, 256), (10, 1 << 30, 0)],
 )
 def test_rows_of_few_keys_are_collected_up_to_a_number_and_to_a_size(rows: int, row_bytes: int, most: int) -> None:
     former = TableState(1, rows, 1, rows * row_bytes, None, {})  # type: ignore[arg-type]
