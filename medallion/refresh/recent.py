@@ -9,6 +9,7 @@ from medallion.refresh.inputs import read_inputs
 from medallion.refresh.plan import Refresh
 from medallion.refresh.refresh_run import Written
 from medallion.spark.delta_reads import read_table
+from medallion.storage.deletion_vectors import deleted_positions, file_name
 from medallion.storage.file_filter import FileFilter
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
     """Read the files that may have the newest rows, by their statistics; all files if one has no statistics."""
     state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
     columns = refresh.proof.inputs.get(recent.input)
-    known = [value for value in state.actions.get(f"max.{recent.column}", ()) if value is not None]
-    if len(known) < max(1, state.files):
+    ends, marked = state.actions.get(f"max.{recent.column}", [None]), deleted_positions(state.delta)
+    # Where rows are deleted by position, the file keeps its bounds, and its newest row may be gone.
+    exact = [end for name, end in zip(state.actions["path"], ends, strict=False) if file_name(name) not in marked]
+    if None in ends or not exact:
         return read_table(refresh.spark, path, state, columns=columns)
-    oldest = _oldest(max(known), recent.span)
+    oldest = _oldest(max(exact), recent.span)
     newest_files = FileFilter(recent.column, lambda _, most: most >= oldest)
     return read_table(refresh.spark, path, state, newest_files, columns)
 

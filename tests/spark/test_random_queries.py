@@ -7,13 +7,14 @@ seeds (1).
 import os
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from medallion.ingest.arrow_types import arrow_type
 from medallion.model.methods import ByKey, Recent, Via
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
@@ -22,6 +23,9 @@ from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.refresh_run import Written
 from medallion.storage import delta_writes, keyed_rows
+from medallion.storage.delta_writes import properties, replace_rows
+from medallion.storage.merge_on_read import FileLayout
+from medallion.storage.replaced_rows import bronze_metadata
 from tests import random_queries as made
 from tests.refresh_run import refresh_run
 
@@ -105,6 +109,37 @@ def test_latest_rows_by_day_keep_the_day_at_the_border(spark: Any, world: made.W
 
     written = refreshed(spark, world, table(query, Recent("bronze_items", "day", timedelta(days=7)), "item_id"), change)
     assert written.method == RefreshMethod.LATEST_ROWS and written.rows_out == 15
+
+
+@pytest.mark.parametrize("column", ["day", "sold_at"])
+def test_latest_rows_are_the_newest_that_are_left_where_rows_are_deleted_by_position(
+    spark: Any, world: made.World, column: str
+) -> None:
+    """The file of a deleted row keeps its bounds."""
+    query = (
+        f"SELECT item_id, {column} FROM {{bronze_items}}"
+        f" WHERE {column} >= (SELECT MAX({column}) FROM {{bronze_items}}) - INTERVAL 7 DAYS"
+    )
+
+    def mark(rows: dict[int, datetime | None]) -> None:
+        path = world.lake.path("bronze_items")
+        delta = world.lake.opened(path)
+        made_rows = [
+            world.row(made.ITEMS, 1) | {"item_id": key, "day": at.date(), "sold_at": at}
+            for key, at in rows.items()
+            if at
+        ]
+        schema = pa.schema([(field.name, arrow_type(field)) for field in made.ITEMS.columns])
+        commit = properties(bronze_metadata(("item_id",)), upon=delta)
+        layout = FileLayout(world.lake.at(path), 1 << 20, 1)
+        replace_rows(delta, pa.Table.from_pylist(made_rows, schema), "item_id", sorted(rows), commit, layout)
+
+    usual, old, wrong = (datetime(*day, tzinfo=UTC) for day in ((2030, 1, 10), (2029, 12, 1), (2031, 1, 1)))
+    mark(dict.fromkeys(range(1000, 1010), usual))
+    mark({2000: wrong, **dict.fromkeys(range(2001, 2010), old)})
+    wanted = table(query, Recent("bronze_items", column, timedelta(days=7)), "item_id")
+    written = refreshed(spark, world, wanted, lambda: mark({2000: None}))
+    assert (written.method, written.rows_out) == (RefreshMethod.LATEST_ROWS, 10)
 
 
 def test_a_column_that_is_not_declared_any_more_is_not_seen(spark: Any, world: made.World) -> None:
