@@ -98,7 +98,7 @@ def _forecasts(
     sizes: Mapping[str, int],
     small: Collection[str],
 ) -> list[Forecast]:
-    costs, reached = costs_of(row for row in before if row.status in DID_WORK), dict[str, dict[str, int]]()
+    costs, reached = costs_of(before), dict[str, dict[str, int]]()
     forecasts = []
     for node in tables:
         if not isinstance(node, Table):
@@ -138,7 +138,9 @@ def _expected_method(
     known = costs.get(table.name)
     if table.refresh == "auto" and changed and known is not None and own != RefreshMethod.FULL_RECOMPUTE:
         size = int(median(changed))
-        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}", may_retry=is_small):
+        change = f"a change as usual, of {size:,}"
+        tried = known.reason_to_try_full(size, change, may_retry=is_small)
+        if reason := tried or known.reason_to_recompute(size, change):
             return RefreshMethod.FULL_RECOMPUTE, reason
     known_sizes = {name: sizes[name] for name in table.inputs if name in sizes}
     if known_sizes and _is_aggregate(table) and not is_worth_state(table, known_sizes):

@@ -25,7 +25,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.commits import files_by_key
 from medallion.settings import KEEP_DAYS, KEEP_HOURS
 from medallion.storage import fence, files
-from medallion.storage.clustering import cluster
+from medallion.storage.clustering import as_clustered, cluster
 from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import ChangedByOthers, provenance, rewritten
@@ -205,7 +205,8 @@ def maintain_table(
     wanted = files_by_key(state, lake.marks_from)
     if column is not None and state.files > SPARE_FILES + wanted:
         size = max(1, state.bytes // wanted)
-        merged, note = cluster(delta, column, size, state.bytes, metadata)
+        merged, note = cluster(delta, column, size, state.bytes, lineage.origin)
+        metadata = metadata if note else as_clustered(lineage.origin)
     else:
         merged = purge(delta, folder, metadata)
         if column is None and state.files > SPARE_FILES + state.bytes // _FILE_BYTES:

@@ -71,6 +71,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
                     step.details["changed"] = written.changed
                 if written.state_work:
                     step.details["state"] = written.state_work
+                if written.full_failed:
+                    step.details["full_failed"] = True
                 if written.note:
                     step.details["note"] = written.note
                 if written.method is RefreshMethod.UNCHANGED:

@@ -13,6 +13,7 @@ from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Table
 from medallion.refresh.commits import replaced_by
+from medallion.refresh.cost import BEFORE_RETRY
 from medallion.refresh.inputs import changes_since
 from medallion.refresh.plan import FullRecompute, Target, require_followable
 from medallion.refresh.state_log import MAX_GROUPS, StateLog
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_COMMITS = 24  # most commits of an input that one refresh adds up
+# Most commits of an input that one refresh adds up: those before incremental is tried again, and some of upkeep.
+MAX_COMMITS = BEFORE_RETRY + 8
 
 
 @dataclass(frozen=True)

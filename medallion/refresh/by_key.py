@@ -1,6 +1,5 @@
 """Upsert by key: recompute and replace the rows with the key values that a change touches, in one commit."""
 
-import json
 import re
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,13 @@ from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
 from medallion.refresh.keyed_inputs import Frames, KeyedInputs, frames_without_rows, session_of
-from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, require_followable
+from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, is_judged_by_cost, require_followable
 from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace, count_keys
 from medallion.spark.collect import collect
 from medallion.sql_text import backquoted, spark_text_literal
 from medallion.storage import delta_writes
-from medallion.storage.clustering import cluster
+from medallion.storage.clustering import as_clustered, cluster
 from medallion.storage.delta_writes import (
     bytes_written,
     identifier,
@@ -39,13 +38,16 @@ MAX_LOCAL_BYTES = 256 << 20  # most bytes of these rows, by the average size of 
 MAX_MERGED_SHARE = 0.005  # share of a key's values from which a recompute costs less than Spark's join with the table
 
 
-def upsert(refresh: Refresh, by: ByKey, values: list[Any], *, by_spark: bool = False) -> Written:
-    """Replace the rows with these ``values`` of the key. by_spark: whether Spark writes them in any case."""
+def upsert(refresh: Refresh, by: ByKey, values: list[Any]) -> Written:
+    """Replace the rows with these ``values`` of the key."""
     clustering = _ensure_clustered(refresh, by.column)
-    return _upsert(refresh, by, values, clustering, by_spark=by_spark)
+    return _upsert(refresh, by, values, clustering)
 
 
-def _upsert(refresh: Refresh, by: ByKey, values: list[Any], clustering: str | None, *, by_spark: bool) -> Written:
+def _upsert(
+    refresh: Refresh, by: ByKey, values: list[Any], clustering: str | None, *, by_spark: bool = False
+) -> Written:
+    """by_spark: whether Spark writes the rows in any case."""
     former, column = refresh.former, by.column
     is_local = delta_writes.writes_here(former, refresh.lake.marks_from) and not by_spark
     proof = refresh.proof
@@ -124,7 +126,7 @@ def _require_few(refresh: Refresh, by: ByKey, count: int, key_count: int, rows: 
 
     count: values whose rows are replaced. key_count: about how many values of the key there are.
     """
-    if count > MAX_MERGED_SHARE * key_count and refresh.table.refresh == "auto":
+    if count > MAX_MERGED_SHARE * key_count and is_judged_by_cost(refresh):
         raise FullRecompute(
             f"{count:,} values of {by.column} have {rows}: replacing them would take longer than recomputing the table"
         )
@@ -148,18 +150,19 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     wanted = files_by_key(former, refresh.lake.marks_from)
     if refresh.is_clustered or wanted == 1 or features_for_spark(former.delta):
         return None
-    file_bytes, started = max(1, former.bytes // wanted), perf_counter()
+    file_bytes, started, why_not = max(1, former.bytes // wanted), perf_counter(), ""
     if delta_writes.rewrites_here(former):
-        cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
+        _, why_not = cluster(former.delta, column, file_bytes, former.bytes, refresh.origin)
     else:
         of_commit = {
             "spark.databricks.delta.optimize.maxFileSize": str(file_bytes),
-            "spark.databricks.delta.commitInfo.userMetadata": stamped(json.dumps(refresh.origin), former.delta),
+            "spark.databricks.delta.commitInfo.userMetadata": stamped(as_clustered(refresh.origin), former.delta),
         }
         session = refresh.run.sessions.for_table(refresh.table.name, of_commit)
-        session.sql(f"OPTIMIZE {identifier(refresh.path)} ZORDER BY (`{column}`)")
+        session.sql(f"OPTIMIZE {identifier(refresh.path)} ZORDER BY ({backquoted(column)})")
         former.delta.update_incremental()
-    return f"clustered by {column}, which took {perf_counter() - started:.1f} s: the last full refresh did not"
+    took = f"which took {perf_counter() - started:.1f} s"
+    return f"{why_not}, {took}" if why_not else f"clustered by {column}, {took}: the last full refresh did not"
 
 
 def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> bool:
@@ -177,7 +180,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
     """
     from pyspark.errors import PySparkException
 
-    condition = key_condition(column, values, spark_text_literal)
+    condition = key_condition(backquoted(column), values, spark_text_literal)
     metadata = stamped(commit, refresh.former.delta)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite").option("userMetadata", metadata)
     try:
@@ -185,7 +188,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
     except PySparkException as error:
         if "REPLACE_WHERE_MISMATCH" not in str(error):
             raise
-        foreign = rows.where(f"NOT COALESCE({condition}, FALSE)").select(column).limit(1).collect()
+        foreign = rows.where(f"NOT COALESCE({condition}, FALSE)").select(backquoted(column)).limit(1).collect()
         raise _violated(column, foreign[0][0] if foreign else "an unknown value") from None
     refresh.former.delta.update_incremental()
     return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
@@ -194,6 +197,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
 def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", column: str, values: list[Any]) -> int:
     """Let Spark replace the rows of more keys than a condition can list, by a join; return how many rows it wrote."""
     import pyarrow as pa
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
@@ -202,10 +206,11 @@ def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", 
     keys = refresh.run.passed.frame(spark, listed)
     removed = keys.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema), _KEY, _IS_KEY)
     known = keys.withColumnRenamed(_IS_KEY, _KNOWN)
-    added = rows.join(known, rows[column].eqNullSafe(known[_KEY]), "left").drop(_KEY)
+    added = rows.join(known, rows[backquoted(column)].eqNullSafe(known[_KEY]), "left").drop(_KEY)
     source = added.unionByName(removed, allowMissingColumns=True)
     own = backquoted(column)
-    checked = f"CASE WHEN s.{_KNOWN} THEN s.{own} ELSE raise_error(CONCAT('{_FOREIGN}', s.{own}, ']')) END"
+    value = f"COALESCE(CAST(s.{own} AS STRING), 'null')"
+    checked = f"CASE WHEN s.{_KNOWN} THEN s.{own} ELSE raise_error(CONCAT('{_FOREIGN}', {value}, ']')) END"
     names = [backquoted(name) for name in rows.columns]
     written = [checked if name.lower() == own.lower() else f"s.{name}" for name in names]  # as Spark resolves names
     target = identifier(refresh.path).replace("{", "{{").replace("}", "}}")
@@ -216,7 +221,7 @@ def _merge_by_spark(refresh: Refresh, spark: "SparkSession", rows: "DataFrame", 
     """
     try:
         spark.sql(merge, source=source)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter if the cause lies deeper
         if (foreign := re.search(re.escape(_FOREIGN) + r"(.*?)\]", str(error))) is None:
             raise
         raise _violated(column, foreign[1]) from None

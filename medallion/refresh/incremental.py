@@ -7,6 +7,7 @@ event log says why.
 
 from dataclasses import replace
 
+from medallion.errors import MedallionError
 from medallion.model.methods import Additive, ByKey, Full, Kept, Recent
 from medallion.model.refresh_method import NO_INPUT_CHANGED, RefreshMethod
 from medallion.model.table import Table
@@ -14,7 +15,7 @@ from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, reason_to_r
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import lost_part, refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
-from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, former_state
+from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, TrialOfFull, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.session import explained
@@ -36,6 +37,8 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
     except ProofViolated as violation:
         written = refresh_full(run, table)
         return replace(written, note=f"full recompute: {violation}", warning=str(violation))
+    except TrialOfFull as reason:
+        return _try_full(run, table, reason)
     except FullRecompute as reason:
         return replace(refresh_full(run, table), note=f"full recompute: {reason}")
     except Exception:
@@ -43,6 +46,16 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
             raise
         written = refresh_full(run, table)
         return replace(written, note=f"full recompute: {lost}", warning=written.warning or f"recomputed, as {lost}")
+
+
+def _try_full(run: RefreshRun, table: Table, reason: TrialOfFull) -> Written:
+    """Recompute a table though it could be refreshed incrementally; if that fails, do the latter and warn."""
+    try:
+        return replace(refresh_full(run, table), note=f"full recompute: {reason}")
+    except MedallionError as error:
+        written = refresh_incremental(replace(run, judges_cost=False), table)
+        warning = written.warning or f"refreshed incrementally, as a full recompute was tried and failed: {error}"
+        return replace(written, full_failed=True, warning=warning)
 
 
 def _plan(run: RefreshRun, table: Table) -> Refresh:

@@ -35,6 +35,10 @@ class NoneExisted(FullRecompute):
     """The table does not exist yet."""
 
 
+class TrialOfFull(FullRecompute):
+    """The table is recomputed to learn what that takes."""
+
+
 class ChangedSince(FullRecompute):
     """Somebody else changed the table, or its aggregate state, since its last refresh."""
 
@@ -138,19 +142,27 @@ class Refresh(Target):
     def require_cheap(self, size: int, of: int, change: str) -> None:
         """Raise FullRecompute if a full recompute is known to cost less than following a change of this ``size``.
 
-        of: the size of what changed, in the same unit. change: the change in words, for the reason. Only tables with
-        the policy ``auto`` are judged by cost.
+        It is a TrialOfFull if it is not known, but is to be found out. Only tables with the policy ``auto`` are judged
+        by cost. of: the size of what changed, in the same unit. change: the change in words, for the reason.
         """
-        if self.table.refresh != "auto":
+        if not is_judged_by_cost(self):
             return
-        costs, may_retry = self.run.costs.of(self.table.name), is_written_by_difference(self.former)
-        if reason := costs.reason_to_recompute(size, change, size / max(of, 1), may_retry=may_retry):
+        costs, share = self.run.costs.of(self.table.name), size / max(of, 1)
+        may_retry = is_written_by_difference(self.former)
+        if reason := costs.reason_to_try_full(size, change, share, may_retry=may_retry):
+            raise TrialOfFull(reason)
+        if reason := costs.reason_to_recompute(size, change, share):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
         """Replace all rows of the table by ``rows``."""
         state = overwrite(self.lake, self.table, rows, self.former, partial(self.commit_metadata, method))
         return Written.whole(state, self.inputs, strategy="incremental", method=method, note=note)
+
+
+def is_judged_by_cost(target: Target) -> bool:
+    """Return whether a table may be recomputed because that costs less than following a change."""
+    return target.table.refresh == "auto" and target.run.judges_cost
 
 
 def former_state(

@@ -25,6 +25,7 @@ class Written:
     strategy: what was really done, ``full`` or ``incremental``. method: how. note: the reason, where one is needed.
     warning: what a person should know; usually None. changed: the size of the change that the refresh followed, in
     values of the key or bytes. state_work: what the refresh did to build incremental state before it could use it.
+    full_failed: whether a full recompute was tried first, and failed.
     """
 
     rows_in: int
@@ -38,6 +39,7 @@ class Written:
     warning: str | None = None
     changed: int | None = None
     state_work: StateWork | None = None
+    full_failed: bool = False
 
     @classmethod
     def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
@@ -75,7 +77,8 @@ class RefreshRun:
 
     costs: how long refreshes of tables took before this run. strategy: ``full`` or ``incremental``. tables: the
     declarations of all tables. proof_of: returns what is proven of a table. refreshed: the tables that are refreshed
-    together. rows: the rows by key that several of them need. passed: passes rows to Spark.
+    together. judges_cost: whether a table may be recomputed because that costs less. rows: the rows by key that several
+    of them need. passed: passes rows to Spark.
     """
 
     lake: Lake
@@ -87,6 +90,7 @@ class RefreshRun:
     tables: Registry
     proof_of: Callable[[Table], Proof]
     refreshed: tuple[Table, ...] = ()
+    judges_cost: bool = True
     rows: KeyedRows = field(default_factory=KeyedRows)
     passed: PassedRows = field(default_factory=PassedRows)
 

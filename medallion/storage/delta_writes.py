@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from medallion.sql_text import TextLiteral, backquoted, text_literal
+from medallion.sql_text import TextLiteral, backquoted, quoted, text_literal
 from medallion.storage.change_feed import actions_of
 from medallion.storage.deletion_vectors import may_have_vectors, vector_files
 from medallion.storage.files import Place
@@ -208,7 +208,7 @@ def _rewrite_rows(
     """Replace the rows of a few values by rewriting their files. size: of a data file, in bytes."""
     from deltalake import write_deltalake
 
-    condition = key_condition(column, values)
+    condition = key_condition(quoted(column), values)
     data = _rows_like_table(delta, rows)
     write_deltalake(delta, data, mode="overwrite", predicate=condition, target_file_size=size, commit_properties=commit)
 
@@ -229,11 +229,11 @@ def _replace_by_merge(
         ],
         promote_options="default",
     )
-    on = [f"t.{name} = s.{name}" for name in deleted_keys.column_names]
+    on = [f"t.{quoted(name)} = s.{quoted(name)}" for name in deleted_keys.column_names]
     for name in deleted_keys.column_names:
         if pa.types.is_integer(deleted_keys[name].type) or pa.types.is_string(deleted_keys[name].type):
             least, most = (_literal(value) for value in pc.min_max(deleted_keys[name]).as_py().values())
-            on.append(f"t.{name} >= {least} AND t.{name} <= {most}")
+            on.append(f"t.{quoted(name)} >= {least} AND t.{quoted(name)} <= {most}")
     (
         delta.merge(
             source,
@@ -243,7 +243,9 @@ def _replace_by_merge(
             commit_properties=commit,
         )
         .when_matched_delete()
-        .when_not_matched_insert({name: f"s.{name}" for name in rows.column_names}, predicate=f"s.{IS_INSERTED}")
+        .when_not_matched_insert(
+            {quoted(name): f"s.{quoted(name)}" for name in rows.column_names}, predicate=f"s.{IS_INSERTED}"
+        )
         .execute()
     )
 
@@ -251,7 +253,7 @@ def _replace_by_merge(
 def key_condition(column: str, values: list[Any], text: TextLiteral = text_literal) -> str:
     """Return the SQL condition for rows whose ``column`` has one of ``values``; its bounds allow skipping files.
 
-    values: sorted, null last. text: how who reads the condition writes a text.
+    column: as an identifier. values: sorted, null last. text: how who reads the condition writes a text.
     """
     known = [value for value in values if value is not None]
     if not known:

@@ -21,6 +21,7 @@ import pytest
 
 from bench.declarative import run_pipeline
 from medallion.declarative.specification import differing_views
+from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED, LINE, change_schema
@@ -35,6 +36,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.refresh import by_key
+from medallion.refresh.cost import Costs
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -516,6 +518,24 @@ def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
     shop.put("orders", 1, user_id=1, order_status="delivered", order_total=Decimal(1))
     shop.write()
     assert refresh(shop, 2, select="+silver_orders_enriched")["silver_orders_enriched"].method == RefreshMethod.UPSERT
+    assert differing(shop, "+silver_orders_enriched") == []
+
+
+def test_a_full_recompute_that_is_only_tried_does_not_fail_the_hour(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_memory(*_: object) -> Written:
+        raise MedallionError("silver_orders_enriched could not be computed: out of memory")
+
+    some_orders(shop, "pending")
+    refresh(shop, 0, select="+silver_orders_enriched")
+    monkeypatch.setattr(Costs, "reason_to_try_full", lambda *_, **__: "it is tried once")
+    monkeypatch.setattr("medallion.refresh.incremental.refresh_full", without_memory)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    some_orders(shop, "shipped")
+    written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
+    assert (written.method, written.strategy, written.full_failed) == (RefreshMethod.UPSERT, "incremental", True)
+    assert written.warning and "tried and failed: silver_orders_enriched could not be computed" in written.warning
     assert differing(shop, "+silver_orders_enriched") == []
 
 

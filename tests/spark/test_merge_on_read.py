@@ -144,7 +144,7 @@ class History:
         self.spark.sql(f"OPTIMIZE delta.`{self.path}`")
 
     def cluster(self) -> None:
-        cluster(self.delta, "id", 5_000, 1, "{}")
+        cluster(self.delta, "id", 5_000, 1, {})
 
     def purge(self) -> None:
         purge(self.delta, Path(self.path), "{}", least_share=0.02)

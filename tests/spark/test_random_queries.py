@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ from medallion.ingest.arrow_types import arrow_type
 from medallion.model.methods import ByKey, Recent, Via
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
+from medallion.pipeline import maintain
+from medallion.refresh import by_key
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -142,6 +145,19 @@ def test_latest_rows_are_the_newest_that_are_left_where_rows_are_deleted_by_posi
     assert (written.method, written.rows_out) == (RefreshMethod.LATEST_ROWS, 10)
 
 
+@pytest.mark.parametrize("listed", [2_000, 0])
+@pytest.mark.parametrize("here", [True, False], ids=["in this process", "by Spark"])
+def test_a_column_may_have_any_name(
+    spark: Any, world: made.World, monkeypatch: pytest.MonkeyPatch, listed: int, *, here: bool
+) -> None:
+    monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", listed)
+    if not here:
+        monkeypatch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", 0)
+    query = "SELECT item_id, n AS `x-y`, status AS `select` FROM {bronze_items}"
+    written = refreshed(spark, world, table(query, ByKey("item_id"), "item_id"), world.hour)
+    assert written.method == RefreshMethod.UPSERT
+
+
 def test_a_column_that_is_not_declared_any_more_is_not_seen(spark: Any, world: made.World) -> None:
     path = world.lake.path("bronze_users")
     users = world.lake.opened(path).to_pyarrow_table()
@@ -158,17 +174,50 @@ def test_a_column_that_is_not_declared_any_more_is_not_seen(spark: Any, world: m
     assert refreshed(spark, world, wanted, change).method == RefreshMethod.UPSERT
 
 
+def test_a_table_that_was_sorted_by_its_key_is_not_sorted_again(
+    spark: Any, world: made.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither after upkeep has sorted it, nor by the retry of a refresh that failed after it did."""
+    monkeypatch.setattr("medallion.refresh.commits.ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 0)  # a full refresh writes all rows, unsorted
+    monkeypatch.setattr(maintain, "SPARE_FILES", -100)
+    wanted = table("SELECT item_id, order_id, n FROM {bronze_items}", ByKey("order_id"), "item_id")
+    run, path = refresh_run(world.lake, spark, tables=made.GRAPH), world.lake.path(wanted.name)
+
+    def refresh(n: int) -> str:
+        world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"n": n}})
+        return refresh_incremental(run, wanted).note or ""
+
+    for _ in range(2):  # the first one sorts
+        refresh_full(run, wanted)
+    maintain.maintain_table(world.lake, path, (), maintain.Retention(hours=0), "order_id")
+    assert "clustered" not in refresh(70)
+    refresh_full(run, wanted)
+    with monkeypatch.context() as broken:
+        broken.setattr(by_key, "KeyedInputs", Mock(side_effect=RuntimeError("died")))
+        with pytest.raises(RuntimeError, match="died"):
+            refresh(71)
+    assert "clustered" not in refresh(72)
+    refresh_full(run, wanted)
+    monkeypatch.setattr("medallion.storage.clustering.MAX_CLUSTER_BYTES", 0)
+    assert "not clustered by order_id, only small files merged" in refresh(73)
+
+
+@pytest.mark.parametrize("key", ["order_id + 1", "CAST(NULL AS BIGINT)"])
 @pytest.mark.parametrize(
-    ("limit", "most"), [("MAX_LISTED_KEYS", 2_000), ("MAX_LISTED_KEYS", 0), ("MAX_LOCAL_TABLE_BYTES", 0)]
+    "limits",
+    [{}, {"MAX_LISTED_KEYS": 0}, {"MAX_LOCAL_TABLE_BYTES": 0}, {"MAX_LISTED_KEYS": 0, "MAX_LOCAL_TABLE_BYTES": 0}],
+    ids=["few keys", "many keys", "few keys by Spark", "many keys by Spark"],
 )
 def test_rows_of_another_key_recompute_the_table_and_warn(
-    spark: Any, world: made.World, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+    spark: Any, world: made.World, limits: dict[str, int], key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = table("SELECT order_id + 1 AS order_id, n FROM {bronze_items}", ByKey("order_id"))
+    wanted = table(f"SELECT {key} AS order_id, n FROM {{bronze_items}}", ByKey("order_id"))
     honest = refresh_run(world.lake, spark, tables=made.GRAPH)
     proof = replace(honest.proof_of(replace(wanted, method=None)), restricted={"bronze_items": "order_id"})
     monkeypatch.setattr("tests.refresh_run.proven_before", lambda _: proof)
-    monkeypatch.setattr(delta_writes, limit, most)
+    for name, most in limits.items():
+        monkeypatch.setattr(delta_writes, name, most)
 
     def change() -> None:
         world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"order_id": 3}})
