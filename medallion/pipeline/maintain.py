@@ -5,7 +5,7 @@ Everything that a kept release names is kept, and everything younger than the re
 
 import json
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,9 +22,11 @@ from medallion.ops import releases
 from medallion.ops.holds import held_releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.additive import state_groups
 from medallion.refresh.commits import files_by_key
 from medallion.settings import KEEP_DAYS, KEEP_HOURS
 from medallion.storage import fence, files
+from medallion.storage.added_up import add_up
 from medallion.storage.clustering import as_clustered, cluster
 from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
@@ -73,11 +75,17 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
             retained, hours = releases.read_all(lake), _hours_to_go_back_to(driver)
             with _noting(failed, "releases"):
                 retained = _keep_releases(lake, retained, keep)
+            states = {
+                f"{table.name}.{part}": groups
+                for layer in driver.tables.layers
+                for table in driver.tables.queries(layer)
+                for part, groups in state_groups(table).items()
+            }
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
                     needed = _named_versions(lake, name, retained) | _versions_to_go_back_to(driver, name, hours)
-                    done = maintain_table(lake, path, needed, keep, _key_of(driver, name))
+                    done = maintain_table(lake, path, needed, keep, _key_of(driver, name), states.get(name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             if "event_log" not in failed:
@@ -172,7 +180,12 @@ def _key_of(driver: Driver, name: str) -> str | None:
 
 
 def maintain_table(
-    lake: Lake, path: str, needed: Collection[int], keep: Retention, column: str | None = None
+    lake: Lake,
+    path: str,
+    needed: Collection[int],
+    keep: Retention,
+    column: str | None = None,
+    groups: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Merge small files of a table, checkpoint its log, and remove what no kept version needs.
 
@@ -183,6 +196,7 @@ def maintain_table(
         keep: How long other versions are kept.
         column: The column that the table is clustered by. The table stays clustered, unless sorting takes too much
             memory.
+        groups: If it is aggregate state, the columns that identify a group.
 
     Returns:
         The numbers of files ``merged`` and ``removed``, and a ``note`` if there is one.
@@ -209,7 +223,10 @@ def maintain_table(
         metadata = metadata if note else as_clustered(lineage.origin)
     else:
         merged = purge(delta, folder, metadata)
-        if column is None and state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
+        has_spare_files = column is None and state.files > SPARE_FILES + state.bytes // _FILE_BYTES
+        added_up = add_up(delta, folder, groups, metadata) if has_spare_files and groups is not None else 0
+        merged += added_up
+        if has_spare_files and not added_up:
             done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata, upon=delta))
             merged += done["numFilesRemoved"]
     removed = vacuum(delta, folder, needed, keep.hours, metadata)

@@ -1,14 +1,14 @@
 """Incremental aggregates: add a change to the state of each part, then compute the rest of the query from the parts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import split_of
-from medallion.model.kept_text import INEXACT, inputs_of, relation_text
-from medallion.model.methods import Kept
+from medallion.model.kept_text import INEXACT, group_names, inputs_of, relation_text
+from medallion.model.methods import Additive, Kept
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.table import Table
 from medallion.refresh.aggregate_state import AggregateState, Source
@@ -130,6 +130,15 @@ def has_small_state(target: Target) -> bool:
         if delta is None or state_of(delta).rows > SMALL_ROWS:
             return False
     return True
+
+
+def state_groups(table: Table) -> dict[str, Sequence[str]]:
+    """Return, for each part with aggregate state, the columns of the state that identify a group."""
+    if isinstance(table.method, Kept):
+        return {part.name: group_names(part) for part in table.method.parts}
+    return (
+        {name: part.keys for name, part in split_of(table).parts.items()} if isinstance(table.method, Additive) else {}
+    )
 
 
 def _inputs_by_part(table: Table) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ seeds (1).
 
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.pipeline import maintain
 from medallion.refresh import by_key
+from medallion.refresh.additive import state_groups
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -124,7 +126,7 @@ def test_latest_rows_are_the_newest_that_are_left_where_rows_are_deleted_by_posi
         f" WHERE {column} >= (SELECT MAX({column}) FROM {{bronze_items}}) - INTERVAL 7 DAYS"
     )
 
-    def mark(rows: dict[int, datetime | None]) -> None:
+    def mark(rows: Mapping[int, datetime | None]) -> None:
         path = world.lake.path("bronze_items")
         delta = world.lake.opened(path)
         made_rows = [
@@ -201,6 +203,60 @@ def test_a_table_that_was_sorted_by_its_key_is_not_sorted_again(
     refresh_full(run, wanted)
     monkeypatch.setattr("medallion.storage.clustering.MAX_CLUSTER_BYTES", 0)
     assert "not clustered by order_id, only small files merged" in refresh(73)
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        (
+            "WITH sums AS (SELECT product_id, SUM(n) AS n, SUM(price) AS price, COUNT(*) AS items FROM {bronze_items}"
+            " GROUP BY product_id) SELECT product_id, n, price, items FROM sums",
+            ("product_id",),
+        ),
+        (
+            "WITH days AS (SELECT product_id, day, SUM(n) AS n, COUNT(*) AS c FROM {bronze_items}"
+            " GROUP BY product_id, day), sums AS (SELECT product_id, SUM(n) AS n, COUNT(*) AS days FROM days"
+            " GROUP BY product_id) SELECT product_id, n, days FROM sums",
+            ("product_id",),
+        ),
+        (
+            "SELECT o.status, COUNT(DISTINCT i.product_id) AS products, SUM(i.n) AS n FROM {bronze_items} AS i"
+            " INNER JOIN {bronze_orders} AS o ON o.order_id = i.order_id GROUP BY o.status",
+            ("status",),
+        ),
+    ],
+    ids=["sums", "sums of sums", "of a join"],
+)
+def test_upkeep_adds_up_aggregate_state_and_changes_are_added_to_it_after_that(
+    spark: Any, world: made.World, query: str, keys: tuple[str, ...]
+) -> None:
+    wanted = made.as_derived(Table(keys=keys, query=query, name="silver_x", layer="silver", doc="Rows."))
+    run = refresh_run(world.lake, spark, tables=made.GRAPH)
+    refresh_full(run, wanted)
+
+    def refresh(hour: int) -> None:
+        rows = {key: world.row(made.ITEMS, key) | {"n": hour * key % 7 + 1, "product_id": key} for key in (1, 2, 3)}
+        world.write(made.ITEMS, rows | ({4: None} if hour == 3 else {}))
+        written = refresh_incremental(run, wanted)
+        assert (written.method, written.state_work) == (RefreshMethod.INCREMENTAL_AGGREGATE, None), written.note
+        frames = read_inputs(spark, world.lake, input_states(world.lake, wanted), run.proof_of(wanted))
+        stored = world.lake.opened(world.lake.path(wanted.name)).to_pyarrow_table()
+        assert made.rows_of(stored) == made.rows_of(spark.sql(wanted.query, **frames).toArrow())
+
+    for hour in range(20):
+        refresh(hour)
+    shrunk = 0
+    for part, groups in state_groups(wanted).items():
+        path = world.lake.aggregate_state_path(wanted.name, part)
+        before = world.lake.opened(path).to_pyarrow_table()
+        maintain.maintain_table(world.lake, path, (), maintain.Retention(hours=0), groups=groups)
+        after = world.lake.opened(path).to_pyarrow_table()
+        shrunk += len(after) < len(before)
+        totals = [rows.group_by([*groups]).aggregate([]).num_rows for rows in (before, after)]
+        assert after.schema == before.schema and len(after) in (totals[1], len(before))
+    assert shrunk
+    for hour in range(20, 22):
+        refresh(hour)
 
 
 @pytest.mark.parametrize("key", ["order_id + 1", "CAST(NULL AS BIGINT)"])
