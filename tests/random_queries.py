@@ -489,7 +489,7 @@ class World:
 
     def row(self, feed: Feed, key: int) -> dict[str, Any]:
         pick, some = self.chance.choice, self.chance.randrange
-        day = some(12)
+        day = some(12) + pick((0, 0, 0, some(20, 60)))  # some days are far ahead, until the row is changed or deleted
         every = {
             "order_id": pick((*range(1, 8), *range(1, 8), None)),
             "product_id": some(1, 4),
