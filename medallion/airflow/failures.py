@@ -6,7 +6,11 @@ from contextlib import contextmanager
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from medallion.airflow.runs import RequestRefused
-from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourBeforeFirst, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+
+
+class BeforeFirstHour(AirflowSkipException):
+    """The hour of the run is before the first one of the lake: a backfill passes over it."""
 
 
 @contextmanager
@@ -18,6 +22,8 @@ def as_airflow_errors() -> Iterator[None]:
     """
     try:
         yield
+    except HourBeforeFirst as error:
+        raise BeforeFirstHour(str(error)) from None
     except HourNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
     except HourOutOfOrder as error:

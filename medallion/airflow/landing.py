@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from medallion.airflow.failures import as_airflow_errors
+from medallion.airflow.failures import BeforeFirstHour, as_airflow_errors
 from medallion.airflow.naming import at
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.redo import redo_hour, redo_selection
@@ -101,7 +101,12 @@ class LandChanges(BaseOperator):
                 raise AirflowSkipException(f"{verdict.reason}, beginning with {run_id}")
             if isinstance(verdict, End):
                 raise _ending(verdict, settings, dag_run.run_id)
-            outcome = run_in_process("land", None, verdict.hour, context)
+            try:
+                outcome = run_in_process("land", None, verdict.hour, context)
+            except BeforeFirstHour as error:
+                if request.kind != "person":
+                    raise
+                raise RequestRefused(str(error)) from None
             if verdict.then is not None:
                 start_run(context, verdict.then, str(request.until))
             if outcome.status == "skipped":

@@ -43,6 +43,12 @@ class HourNotAvailable(MedallionError):
     """The source does not have the hour, or not yet: there is nothing to do now, but there may be later."""
 
 
+class HourBeforeFirst(HourNotAvailable):
+    """The hour is before the first one of the lake, and was never part of it. Exit code 2."""
+
+    exit_code = 2
+
+
 class HourOutOfOrder(MedallionError):
     """The hour cannot be applied now: earlier hours are missing, or a later hour was already applied."""
 

@@ -87,6 +87,11 @@ def read_late(lake: Lake) -> tuple[LateHour, ...]:
     return tuple(_read(_read_state(lake)))
 
 
+def is_landing_lost(lake: Lake) -> bool:
+    """Whether manifests of applied hours were lost with the landing folder, as the last comparison recorded."""
+    return "lost_at" in _read_state(lake)
+
+
 def late_warning(late: Collection[LateHour]) -> str | None:
     """Describe all of ``late`` in one sentence with the command that applies them; None if ``late`` is empty.
 

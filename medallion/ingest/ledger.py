@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError, advice
+from medallion.errors import HourBeforeFirst, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError, advice
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed
@@ -240,6 +240,26 @@ def choose_hour(
         raise HourNotAvailable(f"the source has no change file for hour {wanted}: {span}")
     require_no_gap(wanted, applied, pending)
     return wanted
+
+
+def require_not_before_first(hour: str, applied: str | None, known: Collection[str]) -> None:
+    """Refuse an hour before the first one of the lake, which would otherwise pass for applied.
+
+    Args:
+        hour: The requested hour.
+        applied: The last hour that every Bronze table has; None if there is only the snapshot, as earlier hours may
+            still arrive then.
+        known: Every hour that the source lists or that ever landed.
+
+    Raises:
+        HourBeforeFirst: The hour is before all of ``known``.
+    """
+    first = min(known, default=hour)
+    if applied is not None and hour <= applied and hour < first:
+        raise HourBeforeFirst(
+            f"hour {hour} is before {first}, the first hour of the lake: the source lists no change file of it, and"
+            f" none has landed; choose {first} or a later hour"
+        )
 
 
 def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from medallion.errors import UsageError, advice
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.change_names import shown_path
 from medallion.ingest.erased_lines import ErasedLines
-from medallion.ingest.late_files import find_late, late_warning, missing_topics
+from medallion.ingest.late_files import find_late, is_landing_lost, late_warning, missing_topics
 from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Source, open_source
@@ -124,6 +124,7 @@ def plan_landing(
     Raises:
         UsageError: The lake has not been loaded, or its load was cut short.
         HourNotAvailable: The source does not list the hour, or it is not complete yet.
+        HourBeforeFirst: The hour is before the first one of the lake.
         HourOutOfOrder: Earlier hours are missing, or one is red.
         ChangedByOthers: A Bronze table is older than in the newest release, because its folder was restored.
     """
@@ -141,6 +142,8 @@ def plan_landing(
     due = landed | {*(restated.hours if restated else ())}
     unpublished = find_unpublished(lake, driver.tables, applied, restated)
     if hour is not None:
+        if not is_landing_lost(lake):  # else nobody knows which hours were applied
+            ledger.require_not_before_first(hour, applied, {*listing.hours, *due})
         listing.require_whole(applied, hour)
         require_no_red_hour(lake, driver.tables, hour, applied, restated)
     unfinished = unpublished.hour if hour is None and unpublished else None

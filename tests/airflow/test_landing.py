@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from medallion.airflow import landing
 from medallion.airflow.landing import LandChanges, Turn
 from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of
-from medallion.errors import HourNotAvailable, HourOutOfOrder, UsageError
+from medallion.errors import HourBeforeFirst, HourNotAvailable, HourOutOfOrder, UsageError
 from medallion.hours import parse_hour
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait
@@ -119,6 +119,17 @@ def test_a_gap_that_the_ledger_finds_refuses_the_request(land: Landing) -> None:
     with pytest.raises(RequestRefused, match="earlier hours are missing"):
         land.execute()
     assert land.notes == ["earlier hours are missing"]
+
+
+@pytest.mark.parametrize(("run_type", "ends"), [("manual", RequestRefused), ("backfill", AirflowSkipException)])
+def test_an_hour_before_the_first_fails_the_run_of_a_person_and_is_passed_over_by_a_backfill(
+    land: Landing, run_type: str, ends: type[Exception]
+) -> None:
+    land.run.run_type, land.params["hour"] = run_type, "2024-01-01T00"
+    land.outcome = HourBeforeFirst("hour 2024-01-01T00 is before 2025-11-30T00, the first hour of the lake")
+    with pytest.raises(ends, match="the first hour of the lake"):
+        land.execute()
+    assert "the first hour of the lake" in land.notes[-1]
 
 
 def test_a_day_that_no_calendar_has_ends_the_run_at_once(land: Landing) -> None:

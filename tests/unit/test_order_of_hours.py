@@ -1,12 +1,13 @@
 """No hour is passed over, whoever does which step when."""
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourBeforeFirst, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import format_hour
 from medallion.ingest import arrivals, restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
@@ -334,6 +335,38 @@ def test_a_range_passes_over_an_hour_that_the_source_never_had(shop: Shop) -> No
     assert any(line.startswith(f"passed over: the source has no change file for hour {H1}") for line in said)
     with pytest.raises(HourNotAvailable, match=f"no change file for hour {H3}"):
         operations.refresh_hours([Run(shop.settings, H3, "range")], driver)
+
+
+def test_an_hour_before_the_first_is_refused_and_an_applied_one_is_not(shop: Shop) -> None:
+    up_to(shop, H1, H3)
+    before = rf"hour {H0} is before {H1}, the first hour of the lake: .* choose {H1} or a later hour"
+    with pytest.raises(HourBeforeFirst, match=before) as refusal:
+        shop.refresh(H0)
+    assert refusal.value.exit_code == 2
+    assert lake_status(shop.settings).problems == []
+    for hour in (H1, H2, H3):  # the source never had H2
+        assert shop.refresh(hour).message == f"hour {hour} is published already: nothing to do"
+    said: list[str] = []
+    operations.refresh_hours([Run(shop.settings, hour, "range") for hour in (H0, H1)], shop.driver(said))
+    assert any(line.startswith(f"passed over: hour {H0} is before {H1}") for line in said)
+    for hour in (H1, H3):
+        shop.drop(hour)
+    assert shop.refresh(H1).status == "skipped", "it has landed, though the source withdrew it"
+    with pytest.raises(HourBeforeFirst, match=before):
+        shop.refresh(H0)
+    shop.restate(H1)
+    assert shop.refresh(H1).status == "skipped"
+    with pytest.raises(HourBeforeFirst, match=before):
+        shop.refresh(H0)
+
+
+def test_an_applied_hour_is_not_refused_where_what_landed_of_it_is_lost(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shutil.rmtree(shop.root / "lake" / "landing")
+    shop.drop(H0)
+    assert shop.refresh(H0).status == "skipped"
+    up_to(shop, H2)
+    assert shop.refresh(H0).status == "skipped", "later hours have landed since"
 
 
 def test_status_is_red_for_a_restatement_that_was_cut_short_and_says_how_to_finish_it(
