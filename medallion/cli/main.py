@@ -56,6 +56,13 @@ class Commands(Group):
             return command
         return super().get_command(ctx, cmd_name)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Outside its standalone mode, click returns the exit code that a command raises as a result."""
+        try:
+            return super().invoke(ctx)
+        except click.exceptions.Exit as done:
+            raise SystemExit(done.exit_code) from None
+
 
 @click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(package_name="medallion", prog_name="medallion")
@@ -132,9 +139,7 @@ def run(command: Callable[..., Any]) -> int:
     """Run a click command with this process's arguments and return its exit code."""
     try:
         command(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except SystemExit as end:  # a command was asked to stop, such as spark-server
+    except SystemExit as end:  # a command ends with a code of its own, or was asked to stop, such as spark-server
         return end.code if isinstance(end.code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
         click.echo(error.ctx.get_help() if error.ctx else error.message)

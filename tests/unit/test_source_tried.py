@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from medallion.cli.main import cli
+from medallion.cli.main import cli, run
 from medallion.errors import UsageError
 from medallion.ingest.source import FolderSource
 from medallion.inspect.source_check import SourceCheck, check_source
@@ -227,7 +228,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def test_commands_try_the_source_of_a_project(project: Path) -> None:
+def test_commands_try_the_source_of_a_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(cli, ["source", "check"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "3 whole hours" in done.output
@@ -238,6 +239,8 @@ def test_commands_try_the_source_of_a_project(project: Path) -> None:
     done = CliRunner().invoke(cli, ["source", "check", "--hour", "2025-11-30T02"], catch_exceptions=False)
     assert done.exit_code == 1
     assert "refused: trips of 2025-11-30T02 is refused" in done.output
+    monkeypatch.setattr(sys, "argv", ["medallion", "source", "check"])
+    assert run(cli) == 1, "the process of a shell ends with it too"
 
 
 def test_new_feed_is_declared_by_a_command(project: Path) -> None:
