@@ -128,6 +128,16 @@ def missing_tables(lake: Lake, names: Iterable[str]) -> list[str]:
     return sorted(set(release.versions if release else ()) - set(names) - set(dropped))
 
 
+def require_no_missing_table(lake: Lake, names: Iterable[str], so: str) -> None:
+    """Raise UsageError if a release of the tables ``names`` would lack one that nobody dropped. so: what follows."""
+    if missing := missing_tables(lake, names):
+        them = "it" if len(missing) == 1 else "them"
+        drop = " and ".join(f"medallion tables --drop {name}" for name in missing)
+        raise UsageError(
+            f"{', '.join(missing)} would drop out of the release: {so}; declare {them} again, or run {drop}"
+        )
+
+
 def add_extras(lake: Lake) -> tuple[str, ...]:
     """Record that ``lake`` has the extra tables, which the next hour builds; return their names.
 

@@ -18,6 +18,7 @@ from medallion.ingest.withdrawn_parts import withdrawn
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
+from medallion.ops.lake_tables import require_no_missing_table
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
@@ -73,9 +74,12 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
             outcome = _applied_already(driver.lake, log, arrival)
             if outcome.status == "skipped":
                 outcome = replace(outcome, message=f"{outcome.message}{_to_rebuild(driver)}")
+            else:
+                require_publishable(driver, run)
             event.status = "skipped"
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)
+        require_publishable(driver, run)
         arrival.listing.require_understood(arrival.hour)
         forget = ErasedLines.of(driver.lake, driver.tables.feeds, arrival.hour)
         manifest, about_hour = _copy(driver.lake, driver.tables, arrival, forget)
@@ -96,6 +100,15 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         landed += f" ({rule})"
     message = "; ".join([landed, *([erased] if erased else ()), *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
+
+
+def require_publishable(driver: Driver, run: Run) -> None:
+    """Raise UsageError if the release of ``run`` would lack a table that nobody dropped, before anything is written.
+
+    An hour that selects tables may leave publishing to the next one.
+    """
+    if not run.select:
+        require_no_missing_table(driver.lake, driver.tables.tables, "nothing is refreshed")
 
 
 def _to_rebuild(driver: Driver) -> str:

@@ -14,6 +14,7 @@ from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import releases
+from medallion.ops.lake_tables import require_no_missing_table
 from medallion.ops.red_hours import failed_checks
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
@@ -228,6 +229,7 @@ def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     """Plan a restatement from ``hour``; nothing is changed. Errors as for ``begin_restatement``."""
     lake = driver.lake
     require_no_erasure(lake, f"hour {hour} cannot be restated")
+    require_no_missing_table(lake, driver.tables.tables, f"hour {hour} cannot be restated")
     table_hours, former = ledger.hours_by_table(lake, driver.tables), read_restatement(lake)
     applied = ledger.last_common_hour(table_hours)
     if (red := find_red(lake, driver.tables, applied, former)) and hour > red.hour:

@@ -14,7 +14,7 @@ from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_records, write_check_record
 from medallion.ops.event_log import EventLog
-from medallion.ops.lake_tables import missing_tables
+from medallion.ops.lake_tables import require_no_missing_table
 from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step, find_outdated_input
@@ -42,11 +42,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
         ledger.require_no_hour_cut_short(driver.lake, driver.tables, "nothing is published")
         if not restated:
             require_bronze_of_readers(driver.lake, driver.tables)
-        if missing := missing_tables(driver.lake, driver.tables.tables):
-            raise MedallionError(
-                f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
-                f" {' and '.join(f'medallion tables --drop {name}' for name in missing)}"
-            )
+        require_no_missing_table(driver.lake, driver.tables.tables, "nothing is published")
         _require_no_failed_check(driver)
         audited = _audited_tables(driver)
         checked = _checked_tables(driver, audited, run.hour)

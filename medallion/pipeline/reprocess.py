@@ -11,6 +11,7 @@ from medallion.ingest.unfinished_erasure import require_no_erasure
 from medallion.ingest.unpublished import find_red, find_unpublished
 from medallion.model.selection import read_from, select_tables, upstream_of
 from medallion.ops import releases
+from medallion.ops.lake_tables import require_no_missing_table
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
@@ -118,6 +119,7 @@ def require_published(run: Run, driver: Driver) -> None:
 
 def _rebuild(run: Run, driver: Driver, names: list[str], reasons: Mapping[str, str]) -> Outcome:
     """Refresh ``names`` and their readers, check, publish, and report which rows differ from the former release."""
+    require_no_missing_table(driver.lake, driver.tables.tables, "nothing is rebuilt")
     before = releases.latest(driver.lake)
     run = replace(run, select=", ".join(f"{name}+" for name in names))
     known = {reasons.get(name, "") for name in names}

@@ -15,7 +15,7 @@ from medallion.pipeline.analysis import require_known_columns, require_sound_que
 from medallion.pipeline.apply import apply_hour
 from medallion.pipeline.check import check_layer
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.land import land_step
+from medallion.pipeline.land import land_step, require_publishable
 from medallion.pipeline.publish import publish_release, validate_release
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Outcome, Run
@@ -81,6 +81,7 @@ def finish_before(run: Run, driver: Driver) -> None:
         lake, tables, run.required_hour, applied, read_restatement(lake), is_selection=is_selection
     )
     if before is not None:
+        require_publishable(driver, run)
         driver.report(f"hour {before} is in Bronze and was not published: it is finished first")
         refresh_onward(replace(run, hour=before), driver)
 

@@ -1,5 +1,6 @@
 """Which tables a lake has is a fact of the lake: another shell's settings change nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
-from tests.shop import registry
+from tests.shop import build, registry
+from tests.unit import small_lake
 
 PLAIN, EVERY = registry(extras=False), registry(extras=True)
 
@@ -148,6 +150,33 @@ def test_publish_refuses_a_release_that_lacks_a_table_nobody_dropped(settings: S
     with pytest.raises(MedallionError, match="gold_old_report would drop out of the release"):
         run_step("publish", Run(settings, None, "run"), driver)
     assert len(releases.read_all(driver.lake)) == 1
+
+
+def test_refresh_refuses_before_it_writes_where_a_table_that_nobody_dropped_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_lake.without_spark(monkeypatch)
+    shop = small_lake.load(tmp_path)
+    for hour in (small_lake.H0, small_lake.H1):
+        shop.put(hour, {1: hour})
+    shop.refresh(small_lake.H0)
+    feeds = [table for table in small_lake.TABLES if table.layer == "bronze"]
+    silver = small_lake.TABLES["silver_orders"]
+    without_gold = replace(shop, tables=build([*feeds, silver]))
+    before = {name: shop.lake.version(name) for name in small_lake.TABLES.tables}
+    ways = (without_gold.refresh, lambda: without_gold.refresh(small_lake.H1), lambda: without_gold.step("land"))
+    refused = "gold_orders would drop out of the release: nothing is refreshed; declare it again, or run medallion"
+    for refresh in ways:
+        with pytest.raises(UsageError, match=refused):
+            refresh()
+    with pytest.raises(UsageError, match=f"hour {small_lake.H0} cannot be restated; declare it again"):
+        without_gold.restate(small_lake.H0)
+    with pytest.raises(UsageError, match="gold_orders, silver_orders would drop out.*; declare them again"):
+        replace(shop, tables=build(feeds)).refresh()
+    assert {name: shop.lake.version(name) for name in small_lake.TABLES.tables} == before
+    assert without_gold.refresh(small_lake.H0).status == "skipped", "an hour that is published needs no table"
+    write_record(shop.lake, TableRecord(dropped=("gold_orders",)))
+    assert without_gold.refresh().hour == small_lake.H1
 
 
 def test_tables_do_not_change_while_an_hour_is_on_its_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
