@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import click
@@ -30,11 +30,15 @@ from medallion.errors import MedallionError
 from medallion.ops import releases
 from medallion.settings import STALE_HOURS
 
+SOURCE_SECONDS = 5.0  # longest wait of status for the listing of the source
+
 
 @click.command()
 @AS_OBJECT
 @click.option(
-    "--check", is_flag=True, help="For a monitor: exit code 1 when something is stale, red, refused or not applied."
+    "--check",
+    is_flag=True,
+    help="For a monitor: exit code 1 when something is stale, red, refused, or too old for the schedule to apply.",
 )
 @click.option(
     "--stale-hours",
@@ -44,12 +48,16 @@ from medallion.settings import STALE_HOURS
 def status(form: str, check: bool, stale_hours: float | None) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release.
 
-    Checks and failures are those of the 7 days before the newest event.
+    Checks and failures are those of the 7 days before the newest event. Hours that the source has and the lake lacks
+    are pending; as hours arrive all the time, they alone do not fail --check.
     """
+    from medallion.ingest.arrivals import PendingInBackground
     from medallion.inspect.status import lake_status
 
     loaded_lake()
+    pending = PendingInBackground(settings())
     state = lake_status(settings(), stale_hours)
+    state = replace(state, pending=pending.wait(SOURCE_SECONDS))
     if form == "json":
         print_json(asdict(state))
     else:

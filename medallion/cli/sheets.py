@@ -90,13 +90,27 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         yield f"being written by {status.writer}"
     if restated := status.restatement:
         yield f"{restated.headline}: publishing waits"
-    yield from filter(None, (status.late, status.left, *status.refused))
+    yield from filter(None, (status.late, status.left or _pending(status), *status.refused))
     if changed := [row.table for row in status.tables if row.definition_changed]:
         yield f"{CHANGED}: {', '.join(changed)}; {advice.reprocess()}"
     if status.red:
         yield status.red
     elif red := [row.table for row in status.tables if row.check == "failed"]:
         yield f"red: {', '.join(red)} failed the last check; see medallion expectations --broken"
+
+
+def _pending(status: LakeStatus) -> str | None:
+    """Say which hours are pending, and how to apply them unless something else comes first; None if none are."""
+    if status.pending is None:
+        return "the source could not be listed: which hours are pending is not known"
+    hours = [hour for hour in status.pending if status.restatement is None or hour not in status.restatement.hours]
+    if not hours:
+        return None
+    is_free = not (status.red or status.unfinished or status.writer or status.restatement)
+    if len(hours) == 1:
+        return f"hour {hours[0]} is pending" + (": medallion refresh applies it" if is_free else "")
+    how = f": medallion refresh --to-hour {hours[-1]} applies them" if is_free else ""
+    return f"{len(hours)} hours ({hours[0]} to {hours[-1]}) are pending{how}"
 
 
 def tables_sheet(status: LakeStatus) -> Sheet:

@@ -2,6 +2,10 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from threading import Thread
 
 from medallion.ingest import ledger
 from medallion.ingest.listing import Listing, change_files
@@ -23,6 +27,26 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
         UsageError: The source does not exist, or the lake has not been loaded.
     """
     return _pending(settings, open_source(settings), until)[0]
+
+
+class PendingInBackground:
+    """List the pending hours while the caller reads the lake; a source that does not answer holds nobody up."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._hours: list[str] | None = None
+        work = partial(copy_context().run, self._list)  # the project that was entered counts in the thread too
+        self._thread = Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def _list(self) -> None:
+        with suppress(Exception):  # whatever is wrong with the source, the state of the lake can be shown
+            self._hours = pending_at_source(self._settings)
+
+    def wait(self, seconds: float) -> list[str] | None:
+        """Return the pending hours; None if the source cannot be listed, or not within ``seconds`` from now."""
+        self._thread.join(seconds)
+        return self._hours
 
 
 def _pending(settings: Settings, source: Source, until: str | None = None) -> tuple[list[str], Listing]:

@@ -70,9 +70,10 @@ class LakeStatus:
     which files arrived after their hour was applied, and the command to run. left: which hours of the source the
     schedule leaves to a person. unfinished: which hour is in Bronze and not published, though nobody is at work, and
     the command to run. refused: a line for each step of Bronze that failed and has not succeeded since. red: which hour
-    is red, why, and how to recover. goes_with_clock: whether hours are refreshed as they end; in a replayed
-    history nothing is stale unless a limit is given. problems: a line for each problem, such as late files, stale
-    tables or a red hour.
+    is red, why, and how to recover. pending: the hours that the source has and the lake lacks, which are no problem;
+    None if the source could not be listed, empty if nobody asked it. goes_with_clock: whether hours are refreshed as
+    they end; in a replayed history nothing is stale unless a limit is given. problems: a line for each problem, such as
+    late files, stale tables or a red hour.
     """
 
     lake: str
@@ -84,6 +85,7 @@ class LakeStatus:
     unfinished: str | None = None
     refused: Sequence[str] = ()
     red: str | None = None
+    pending: Sequence[str] | None = ()
     goes_with_clock: bool = True
     tables: Sequence[TableStatus] = ()
     problems: Sequence[str] = ()
