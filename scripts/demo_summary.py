@@ -58,8 +58,8 @@ def print_comparison(lake: Lake, runs: Sequence[Shown], currency: str) -> None:
 
 def month_in_words(runs: Sequence[Shown], cpu_seconds: Sequence[float], currency: str) -> str:
     """Say what a month of full hours and one of steady incremental hours would cost, in a line."""
-    hours = {
-        shown.name.partition(",")[0]: cpu * MONTH_HOURS / 3600
+    hours = {  # rounded as they are printed, so that the share and the prices follow from what is read
+        shown.name.partition(",")[0]: round(cpu * MONTH_HOURS / 3600, 2)
         for shown, cpu in zip(runs, cpu_seconds, strict=True)
         if not shown.is_setup
     }
@@ -67,7 +67,7 @@ def month_in_words(runs: Sequence[Shown], cpu_seconds: Sequence[float], currency
         return "a month   no steady incremental hour to compare yet: run make demo again"
     full, incremental = hours["full"], hours["incremental"]
     return (
-        f"a month   {MONTH_HOURS} hours like these: full {full:,.0f} core-hours, incremental {incremental:,.0f}"
+        f"a month   {MONTH_HOURS} hours like these: full {full:,.2f} core-hours, incremental {incremental:,.2f}"
         f" ({100 * incremental / full:.0f} %); at {PRICE:g} {currency} each {full * PRICE:,.2f} against"
         f" {incremental * PRICE:,.2f} {currency}"
     )

@@ -82,9 +82,15 @@ def test_seconds_and_cpu_of_each_hour_stand_side_by_side(
         "CPU of the steps 50.0 70.0 5.0",
         "whole run 60.0 30.0 20.0",
         "sum of the steps: as on the page Runs; whole run: from the start of the run in Airflow to its end",
-        "a month 730 hours like these: full 10 core-hours, incremental 1 (10 %);"
+        "a month 730 hours like these: full 10.14 core-hours, incremental 1.01 (10 %);"
         " at 0.05 EUR each 0.51 against 0.05 EUR",
     ]
+
+
+def test_month_of_the_demonstration_has_prices_that_follow_from_its_core_hours() -> None:
+    runs = [Shown("full, warm", "h0", {}), Shown("incremental, warm", "h2", {})]
+    month = month_in_words(runs, [44.6, 22.7], "USD")
+    assert month.endswith("full 9.04 core-hours, incremental 4.60 (51 %); at 0.05 USD each 0.45 against 0.23 USD")
 
 
 def test_lines_of_the_demonstration_break_between_words(
