@@ -37,6 +37,7 @@ _FORMATS = (
 )
 _RECORDS_ON_A_LINE = re.compile(r"([^{\n]*)\{")
 _BLANK = b" \t\r\n"
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1d\x1f]")  # not in text; RFC 7464 begins records with 1e
 
 
 def refused_file(
@@ -57,10 +58,11 @@ def refused_file(
     if kind := describe_content(path):
         what, remedy = f"is {kind}", "have it delivered as UTF-8 text with one JSON object on each line"
         remedy = JSON_FROM_KAFKA_CONNECT if kind == _AVRO_FILE else remedy
+    is_binary = kind is not None and _CONTROL.search(raw[:_SHOWN]) is not None  # a quote of it would tell nobody more
     return MedallionError.quoting(
         f"{feed.topic} of {hour} is refused: {path} {what}; nothing of the hour was applied: {remedy}, then run the"
         " hour again",
-        f"; line {number} begins with {shown_bytes(raw)}",
+        "" if is_binary else f"; line {number} begins with {shown_bytes(raw)}",
     )
 
 
