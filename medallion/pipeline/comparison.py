@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 from medallion.counts import counted
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.arrivals import pending_at_source
-from medallion.ingest.source import Advance
+from medallion.ingest.ledger import pending_hours
+from medallion.ingest.listing import change_files
+from medallion.ingest.source import Advance, open_source
 from medallion.inspect.lake_difference import differing
 from medallion.inspect.run_history import COLUMNS, RunFigures, run_history
 from medallion.ops import event_log
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.run import Run
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from medallion.storage.files import in_bucket
@@ -88,9 +91,9 @@ class Comparison:
                 " folder"
             )
         own = [self.settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
+        self._require_enough(_hours_of_source(self.settings) if self.anew else pending_at_source(self.settings))
         advance("load the snapshot" if self.anew else "copy the lake", 0, total)
         if not self.anew:
-            self._require_hours(self.settings)  # before anything is copied
             _copy_lake(self.settings, [of.lake for of in own])
         spark = spark_session(own[0])
         with ExitStack() as opened:  # the drivers, and with them the session, end with this block
@@ -100,7 +103,7 @@ class Comparison:
                 _copy(Lake.of(own[0]), own[1].lake)
             incremental = _opened(opened, own[1], spark)
             drivers = dict(zip(STRATEGIES, (full, incremental), strict=True))
-            for number, hour in enumerate(self._require_hours(own[0])):
+            for number, hour in enumerate(self._require_enough(pending_at_source(own[0]))):
                 for turn, strategy in enumerate(STRATEGIES if number % 2 else reversed(STRATEGIES), start=1):
                     advance(f"{hour}, {strategy}", number * len(STRATEGIES) + turn, total)
                     run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
@@ -110,12 +113,14 @@ class Comparison:
                 figures = {name: _figures(driver, hour) for name, driver in drivers.items()}
                 yield ComparedHour(hour, figures, number >= self.warm_up)
 
-    def _require_hours(self, settings: Settings) -> Sequence[str]:
-        pending, count = pending_at_source(settings), self.warm_up + self.hours
+    def _require_enough(self, pending: Sequence[str]) -> Sequence[str]:
+        """Return the hours to refresh, the first of ``pending``. Raises UsageError if these are too few."""
+        count = self.warm_up + self.hours
         if len(pending) < count:
+            anew = "" if self.anew else ", or --anew to begin with the snapshot"
             raise UsageError(
                 f"a comparison of {counted(self.hours, 'hour')} needs {count} pending ones, warm-up included, and the"
-                f" source has {len(pending)}: give fewer --hours, or --anew to begin with the snapshot"
+                f" source has {len(pending)}: give fewer --hours{anew}"
             )
         return pending[:count]
 
@@ -126,6 +131,12 @@ def saving(compared: Sequence[ComparedHour]) -> Saving:
     seconds = [of["incremental"].refresh_seconds / max(of["full"].refresh_seconds, 1e-3) for of in measured]
     cpu = {strategy: median(of[strategy].cpu_hours for of in measured) for strategy in STRATEGIES}
     return Saving(len(measured), median(seconds), cpu["incremental"] / max(cpu["full"], 1e-9), cpu)
+
+
+def _hours_of_source(settings: Settings) -> Sequence[str]:
+    """Return the hours that a lake of the snapshot alone has still to apply."""
+    listing = change_files(open_source(settings), find_project().registry(extras=bool(settings.extras)).feeds)
+    return pending_hours(None, listing.hours_after(None))
 
 
 def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:

@@ -39,6 +39,22 @@ def test_lake_in_a_bucket_is_not_copied(tmp_path: Path, monkeypatch: pytest.Monk
         list(Comparison(Settings(lake="s3a://b/lake"), 1).run(tmp_path, no_progress))
 
 
+@pytest.mark.parametrize(
+    ("anew", "ending"), [(False, "--hours, or --anew to begin with the snapshot"), (True, "--hours")]
+)
+def test_comparison_of_too_few_hours_is_refused_before_it_says_what_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool, ending: str
+) -> None:
+    source = tmp_path / "source" / "cdc" / "orders"
+    source.mkdir(parents=True)
+    (source / f"{H0}.json").touch()
+    monkeypatch.setattr(comparison, "spark_session", lambda _: pytest.fail("no session is needed to refuse it"))
+    monkeypatch.setattr(comparison, "pending_at_source", lambda _: [H0])
+    plan = Comparison(Settings(lake=str(tmp_path / "lake"), source=str(tmp_path / "source")), 3, anew=anew)
+    with pytest.raises(UsageError, match=f"needs 4 pending ones.* the source has 1: give fewer {ending}$"):
+        list(plan.run(tmp_path, lambda *_: pytest.fail("nothing has begun")))
+
+
 def test_copy_has_no_writer_and_every_table_whatever_it_is_called(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for name in ("ops/lease/1.json", "ops/writer.lock", "ops/tables.json", "gold/lease/part.parquet"):
