@@ -73,7 +73,8 @@ def _show(preview: "Preview", limit: int, diff: bool, form: str) -> None:
         rows = [dict(zip(sample.columns, row, strict=True)) for row in sample.rows]
         print_json(asdict(difference) | {"sample": rows})
         return
-    show_rows(sample.columns, sample.rows, form)
+    if sample.rows or form == "csv":
+        show_rows(sample.columns, sample.rows, form)
     counts = f"{difference.inserted:,} inserted, {difference.deleted:,} deleted, {difference.changed:,} changed"
     about = f"{preview.table.name} against release {preview.release.release_id}: {counts}"
     click.echo("; ".join([about, *difference.columns]), err=form == "csv")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -15,9 +17,11 @@ import pytest
 from click.testing import CliRunner
 from deltalake.exceptions import DeltaError
 
+from medallion.cli import define
 from medallion.cli.common import STEP_NAMES
 from medallion.cli.main import cli, run
 from medallion.errors import UsageError
+from medallion.inspect.preview import Difference, Rows
 from medallion.pipeline.steps import STEPS
 from tests.unit.small_lake import H0, Shop
 
@@ -273,3 +277,16 @@ def test_a_selection_that_names_no_table_is_not_one_of_all(command: str) -> None
     done = CliRunner().invoke(cli, [command, "--select", " "])
     assert isinstance(done.exception, UsageError)
     assert str(done.exception) == "--select names no table: name some, or leave it out"
+
+
+@pytest.mark.parametrize(("form", "printed"), [("table", ""), ("csv", "side,id\n")])
+def test_preview_of_equal_rows_is_a_sentence(form: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    equal = Difference(0, 0, 0, [], Rows(["side", "id"], []))
+    preview: Any = SimpleNamespace(
+        table=SimpleNamespace(name="gold_orders"), release=SimpleNamespace(release_id=3), difference=lambda _: equal
+    )
+    define._show(preview, 20, True, form)
+    out, err = capsys.readouterr()
+    sentence = "gold_orders against release 3: 0 inserted, 0 deleted, 0 changed\n"
+    assert out.replace("\r", "") == printed + (sentence if form == "table" else "")
+    assert err.endswith(sentence if form == "csv" else "")
