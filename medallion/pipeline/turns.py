@@ -177,11 +177,13 @@ def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs,
     if runs.running(earlier[:1]) or runs.queued(earlier[:1]):
         return End(f"runs for {_several(earlier)} are under way: a later run takes hour {hour}", failed=False)
     if _hours_between(earlier[0], hour) > window:
+        is_listed = hour in line.pending
         return End(
             f"{_several(earlier)} {'is' if len(earlier) == 1 else 'are'} pending, and the schedule catches up on"
-            f" the last {window} hours only (MEDALLION_CATCH_UP_HOURS): trigger or backfill them, then {hour} follows"
-            " by itself",
-            failed=hour in line.pending,
+            f" the last {window} hours only (MEDALLION_CATCH_UP_HOURS): trigger or backfill"
+            f" {'it' if len(earlier) == 1 else 'them'}, then"
+            f" {f'{hour} follows by itself' if is_listed else 'later hours follow by themselves'}",
+            failed=is_listed,
             left=tuple(earlier),
         )
     return CatchUp(earlier[0], f"{_several(line.pending)} of the source are pending: each gets a run, in order")

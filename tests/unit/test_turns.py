@@ -82,7 +82,11 @@ def test_a_scheduled_run_leaves_hours_of_long_ago_to_a_person() -> None:
     assert verdict.left == (H2, H3)
     due = decide(scheduled("2026-11-23T09"), line(H2, H3, "2026-11-23T09"), NONE, WINDOW)
     assert isinstance(due, End) and due.failed, "an hour that is due and not refreshed is no success"
-    assert "MEDALLION_CATCH_UP_HOURS" in verdict.reason and "backfill" in verdict.reason
+    assert "MEDALLION_CATCH_UP_HOURS" in verdict.reason
+    assert verdict.reason.endswith("backfill them, then later hours follow by themselves"), "the source lacks the hour"
+    assert due.reason.endswith("backfill them, then 2026-11-23T09 follows by itself")
+    single = decide(scheduled("2026-11-23T09"), line(H2), NONE, WINDOW)
+    assert isinstance(single, End) and f"hour {H2} is pending" in single.reason and "backfill it, then" in single.reason
 
 
 def test_a_scheduled_run_leaves_the_earlier_hours_to_a_backfill_under_way() -> None:
