@@ -52,4 +52,4 @@ def _of_project() -> "LocalAirflow":
         from medallion.airflow.local import LocalAirflow
     except ModuleNotFoundError as error:
         raise UsageError(f"Airflow is not installed ({error.name}): pip install 'medallion[airflow]'") from None
-    return LocalAirflow.of_project(find_project())
+    return LocalAirflow.of_project(find_project(or_checkout=False))

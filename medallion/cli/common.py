@@ -142,7 +142,7 @@ def settings() -> Settings:
     """Return the settings of this command, read from the project and the environment on first use."""
     root = click.get_current_context().find_root()
     if root.obj is None:
-        root.obj = find_project().settings()
+        root.obj = find_project(or_checkout=False).settings()
     return cast(Settings, root.obj)
 
 

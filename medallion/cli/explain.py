@@ -38,7 +38,7 @@ def explain(table: str | None, file: Path | None, form: str) -> None:
 
     if (table is None) == (file is None):
         raise UsageError("name a table, or a file with a query: medallion explain TABLE, medallion explain --sql FILE")
-    every = find_project().registry(extras=True)
+    every = find_project(or_checkout=False).registry(extras=True)
     explanation = _of_file(every, file) if file is not None else _with_personal(every, _of_table(every, str(table)))
     explanation = replace(explanation, small=_small(explanation.table.inputs))
     if form == "json":
@@ -55,7 +55,7 @@ def _of_table(tables: "Registry", name: str) -> "Explanation":
     table = tables[name]
     if not isinstance(table, Table):
         raise UsageError(f"{name} is fed by a source, and not computed: {table.refresh_method}")
-    entry = read_lock(find_project().root / NAME).entry_of(tables, name)
+    entry = read_lock(find_project(or_checkout=False).root / NAME).entry_of(tables, name)
     if entry is None:
         return _derived(tables, name)
     from medallion.derive.explain import Explanation

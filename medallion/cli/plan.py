@@ -47,7 +47,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
     from medallion.spark.plans import analyse_here
     from medallion.storage.files import write_text
 
-    project = find_project()
+    project = find_project(or_checkout=False)
     every, path = project.registry(extras=True), project.root / NAME
     for layer in project.layers:  # this also reports promises on missing tables
         require_no_personal_columns(every, project.suite(layer), layer)

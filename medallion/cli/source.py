@@ -46,7 +46,7 @@ def check(hour: str | None) -> None:
     from medallion.ingest.source import open_source
     from medallion.inspect.source_check import check_source
 
-    project = find_project()
+    project = find_project(or_checkout=False)
     settings = project.settings()
     feeds = project.registry(extras=bool(settings.extras)).feeds
     report = check_source(open_source(settings), feeds, hour, settings.max_bad_lines)
@@ -95,7 +95,7 @@ def infer(feed: str) -> None:
     from medallion.ingest.source import open_source
     from medallion.inspect.source_inference import infer_declaration
 
-    project = find_project()
+    project = find_project(or_checkout=False)
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,79}", feed):
         raise UsageError(f"a feed is called by small letters, digits and _, not {feed[:40]!r}")
     declared = {known.topic: known for known in project.registry(extras=True).feeds}
@@ -107,7 +107,7 @@ def infer(feed: str) -> None:
 
 def _of_project() -> dict[str, click.Command]:
     try:
-        project = find_project()
+        project = find_project(or_checkout=False)
     except UsageError:  # the help also works outside a project
         return {}
     if project.generator is None:

@@ -112,13 +112,17 @@ def project_above(folder: Path) -> Project | None:
     return None
 
 
-def find_project(start: Path | None = None) -> Project:
+def find_project(start: Path | None = None, *, or_checkout: bool = True) -> Project:
     """Find the project: the one that was entered, else the folder that MEDALLION_PROJECT names, else the nearest one
     from ``start`` upwards.
 
-    start: by default the working directory. A command of a checkout that runs elsewhere finds the checkout's project.
+    Args:
+        start: By default the working directory.
+        or_checkout: Whether a checkout of this package that runs elsewhere, as a process of Airflow may, finds the
+            checkout's own project. A command does not: whoever types it in another folder means another lake.
 
-    Raises UsageError if there is none, or it cannot be read.
+    Raises:
+        UsageError: There is none, or it cannot be read.
     """
     if start is None and (entered := _entered.get(None)) is not None:
         return entered
@@ -128,7 +132,9 @@ def find_project(start: Path | None = None) -> Project:
             raise UsageError(f"{PREFIX}{ROOT}={folder}: that folder has no {manifest.NAME}")
         return project_at(root)
     here = (start or Path.cwd()).resolve()
-    if project := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
+    if project := project_above(here):
+        return project
+    if or_checkout and (project := project_above(Path(__file__).resolve().parents[2])):
         return project
     raise UsageError(
         f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, name"

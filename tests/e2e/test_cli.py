@@ -12,12 +12,17 @@ import pytest
 from medallion.ops import event_schema
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake
+from tests.shop import PROJECT
 
 
 def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "medallion", *words]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
-    clean |= {"MEDALLION_LAKE": str(cwd / "lake"), "MEDALLION_SOURCE": str(cwd / "data" / "source")}
+    clean |= {
+        "MEDALLION_PROJECT": str(PROJECT),
+        "MEDALLION_LAKE": str(cwd / "lake"),
+        "MEDALLION_SOURCE": str(cwd / "data" / "source"),
+    }
     return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=120)
 
 

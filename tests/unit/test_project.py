@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from medallion.checks.suites import suites
+from medallion.cli.main import cli
 from medallion.errors import BadDeclaration, MedallionError, UsageError
 from medallion.ops.lake_tables import tables_of
 from medallion.project import find_project, project_at
@@ -189,6 +191,23 @@ def test_a_command_in_a_folder_of_another_project_is_about_that_one(clinic: Path
     (clinic / "medallion.toml").write_text(TOML.replace("layers", "layer"))
     done = subprocess.run(command, cwd=clinic, env=environment, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("status",), ("load",), ("refresh",), ("source", "check"), ("plan",), ("airflow", "up")]
+)
+def test_a_command_outside_any_project_takes_none_of_the_checkout(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEDALLION_PROJECT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(cli, [*words]).exception
+    assert isinstance(refused, UsageError)
+    assert str(refused).startswith(f"there is no project here: neither {tmp_path} nor a folder above it has a")
+    assert find_project().root == PROJECT, "as before, for processes of Airflow and scripts"
+    assert CliRunner().invoke(cli, [*words, "--help"]).exit_code == 0
+    monkeypatch.setenv("MEDALLION_PROJECT", str(PROJECT))
+    assert find_project(or_checkout=False).root == PROJECT
 
 
 def test_threads_of_a_step_and_other_tasks_find_what_their_own_door_entered(clinic: Path) -> None:
