@@ -7,6 +7,7 @@ from medallion.airflow.runs import RequestRefused, SchedulerRuns, text_of
 from medallion.airflow.tasks import SELECT, RunOnSpark, run_of, spark_master
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
+from medallion.ops.lake_tables import require_no_missing_table
 from medallion.pipeline.turns import read_line
 from medallion.project import find_project
 from medallion.settings import Settings
@@ -38,6 +39,7 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
             if action == "restate":
                 return operations.restate_bronze(run, driver)
             require_published(run, driver)
+            require_no_missing_table(driver.lake, driver.tables.tables, "nothing is reprocessed")
             return hour
     except UsageError as error:
         raise _refusal(error, settings) from None
@@ -59,6 +61,7 @@ def redo_selection(context: Mapping[str, Any]) -> str:
         _require_turn("reprocess", settings, context["dag_run"])
         with open_driver(settings) as driver:
             run = at_published_hour(run_of(context, settings, None), driver)
+            require_no_missing_table(driver.lake, driver.tables.tables, "nothing is reprocessed")
     except UsageError as error:
         raise _refusal(error, settings) from None
     context["ti"].xcom_push(key=SELECT, value=run.select)

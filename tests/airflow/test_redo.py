@@ -20,7 +20,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.run import Run
 from medallion.storage.files import write_json
 from medallion.storage.rewind import require_version_before
-from tests.shop import SHOP
+from tests.shop import SHOP, build
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, Shop
 
@@ -99,6 +99,17 @@ def test_reprocessing_gives_the_published_hour_to_the_later_tasks(shop: Shop) ->
     assert trigger("reprocess", H1, []) == H1
     operations.refresh_onward(Run(shop.settings, H1, "a_run"), shop.driver())
     assert releases.require_release(shop.lake, None).release_id == before + 1
+
+
+@pytest.mark.parametrize("action", ["restate", "reprocess"])
+def test_an_action_without_a_published_table_is_refused_before_it_begins(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    rest = build(table for table in shop.tables if table.name != "gold_orders")
+    monkeypatch.setattr("medallion.pipeline.driver.tables_in", lambda *_: rest)
+    with pytest.raises(RequestRefused, match="gold_orders would drop out of the release.*nothing was changed"):
+        trigger(action, H1, [])
+    assert read_restatement(shop.lake) is None
 
 
 @pytest.mark.parametrize(
