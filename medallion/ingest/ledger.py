@@ -257,8 +257,8 @@ def require_not_before_first(hour: str, applied: str | None, known: Collection[s
     first = min(known, default=hour)
     if applied is not None and hour <= applied and hour < first:
         raise HourBeforeFirst(
-            f"hour {hour} is before {first}, the first hour of the lake: the source lists no change file of it, and"
-            f" none has landed; choose {first} or a later hour"
+            f"hour {hour} is before {first}, the first hour of source and lake: the source lists no change file of it,"
+            f" and none has landed; choose {first} or a later hour"
         )
 
 

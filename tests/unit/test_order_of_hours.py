@@ -339,7 +339,7 @@ def test_a_range_passes_over_an_hour_that_the_source_never_had(shop: Shop) -> No
 
 def test_an_hour_before_the_first_is_refused_and_an_applied_one_is_not(shop: Shop) -> None:
     up_to(shop, H1, H3)
-    before = rf"hour {H0} is before {H1}, the first hour of the lake: .* choose {H1} or a later hour"
+    before = rf"hour {H0} is before {H1}, the first hour of source and lake: .* choose {H1} or a later hour"
     with pytest.raises(HourBeforeFirst, match=before) as refusal:
         shop.refresh(H0)
     assert refusal.value.exit_code == 2
