@@ -83,7 +83,8 @@ def _of_file(tables: "Registry", file: Path) -> "Explanation":
 
     name = f"{file.stem}_query" if file.stem in tables.tables else file.stem
     try:
-        table = Table(keys=(), query=file.read_text(encoding="utf-8"), name=name, layer=tables.declared_layers[-1])
+        query, layer = file.read_text(encoding="utf-8"), tables.declared_layers[-1]
+        table = Table(keys=(), query=query, name=name, layer=layer, module=file)
         unknown = [name for name in table.inputs if name not in tables.tables]
     except UnicodeDecodeError:
         raise UsageError(f"{file} is no text in UTF-8") from None

@@ -91,12 +91,19 @@ def _message(table: Table, column: exp.Column, read: Sources) -> str:
 
 
 def place_in_module(table: Table, line: int | None) -> str:
-    """Return the module of ``table``, and the line in it if it contains the query literally.
+    """Return the file of a table's query, and the line in it if it contains the query literally.
 
     line: of the query, from 1.
     """
-    module = f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
+    file = file_of(table)
     if table.module is None or line is None:
-        return f"{module} ({table.name})"
+        return f"{file} ({table.name})"
     before, query, _ = table.module.read_text(encoding="utf-8").partition(table.query)
-    return f"{module}, line {before.count(chr(10)) + line}" if query else f"{module} ({table.name})"
+    return f"{file}, line {before.count(chr(10)) + line}" if query else f"{file} ({table.name})"
+
+
+def file_of(table: Table) -> str:
+    """Return the module of ``table`` within its project; for a query that is in no table, its file as it was named."""
+    if table.module is None:
+        return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
+    return f"spark_jobs/{table.layer}/{table.module.name}" if table.module.suffix == ".py" else str(table.module)

@@ -164,6 +164,29 @@ def test_a_query_that_is_in_no_table_yet_is_explained_from_its_file(tmp_path: Pa
     assert (found["table"], found["method"], [*found["parts"]]) == ("by_day", "incremental aggregate", ["days", ""])
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            "SELECT\n  product_idd\nFROM {silver_products}",
+            "q/new.sql, line 2: silver_products has no column product_idd",
+        ),
+        ("SELECT product_id\nFROM {silver_products}\nWHRE product_id > 1", "(q/new.sql, line 3)"),
+    ],
+)
+def test_a_query_that_spark_refuses_is_named_by_its_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, message: str
+) -> None:
+    project = Path.cwd()
+    monkeypatch.setenv("MEDALLION_PROJECT", str(project))
+    monkeypatch.chdir(tmp_path)
+    Path("q").mkdir()
+    Path("q/new.sql").write_text(query)
+    with pytest.raises(MedallionError) as refused:
+        CliRunner().invoke(cli, ["explain", "--sql", "q/new.sql"], catch_exceptions=False, standalone_mode=False)
+    assert message in str(refused.value) and "spark_jobs" not in str(refused.value)
+
+
 @pytest.mark.parametrize("function", ["RAND()", "RAND(42)", "RANDN()", "UNIFORM(1, 5)", "UUID()", "SHUFFLE(lines)"])
 def test_a_random_function_is_named_as_it_was_written(tmp_path: Path, function: str) -> None:
     """Spark adds a seed to one without."""
