@@ -22,6 +22,8 @@ from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Table
 
 Node = Feed | ChangeLog | Table
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a column that Delta keeps statistics of
+
 
 @dataclass(frozen=True)
 class Registry:
@@ -158,9 +160,19 @@ def _require_columns(where: str, feed: Feed) -> None:
 
 
 def _require_keys(where: str, table: Node) -> None:
-    """Refuse keys that cannot identify a row, and an unknown refresh policy."""
+    """Refuse keys that cannot identify a row or whose names Delta cannot take, and an unknown refresh policy.
+
+    ``delta.dataSkippingStatsColumns`` takes letters, digits and underscores; a check of a key names it unquoted.
+    """
     if isinstance(table, Feed) and (null := [c.name for c in table.columns if c.name in table.keys and not c.required]):
         raise BadDeclaration(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
+    names = (*table.keys, *table.pruned_by) if isinstance(table, Table) else ()
+    if odd := [name for name in names if not _NAME.fullmatch(name)]:
+        role = "key" if odd[0] in table.keys else "column of pruned_by"
+        raise BadDeclaration(
+            f"{where} declares its {role} {odd[0]!r}, which Delta cannot keep statistics of: give the column a name of"
+            " letters without accents, digits and _, that begins with no digit"
+        )
     if isinstance(table, Table) and table.refresh not in POLICIES:
         known = ", ".join(map(repr, POLICIES))
         raise BadDeclaration(f"{where} declares refresh={table.refresh!r}: it is one of {known}")

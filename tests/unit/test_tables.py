@@ -214,6 +214,13 @@ def gold(*inputs: str, name: str = "gold_a", doc: str = "One row per id.") -> Ta
         ([replace(gold("silver_a"), values={"STATES": ()})], r"spark_jobs/gold/a\.py has no value in the list STATES"),
         ([gold("STATES")], r"spark_jobs/gold/a\.py names \{STATES\}, a list that it does not have: add it to values="),
         (
+            [replace(gold("silver_a"), keys=("id", "k.k"))],
+            r"spark_jobs/gold/a\.py declares its key 'k\.k', .* give the column a name of letters",
+        ),
+        ([replace(gold("silver_a"), keys=("a-b",))], r"spark_jobs/gold/a\.py declares its key 'a-b'"),
+        ([replace(gold("silver_a"), keys=("größe",))], r"spark_jobs/gold/a\.py declares its key 'größe'"),
+        ([replace(gold("silver_a"), pruned_by=("a b",))], r"a\.py declares its column of pruned_by 'a b'"),
+        (
             [Feed(keys=("key",), schema="id BIGINT", name="bronze_b", doc="One row per key.")],
             r"spark_jobs/bronze/b\.py declares no column for its key key",
         ),
