@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError, UsageError
 from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
+from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.spark.delta_reads import read_table
@@ -96,7 +97,9 @@ class Preview:
 
     def _computed(self, table: Table) -> "DataFrame":
         frames: dict[str, Any] = {name: self._input(name) for name in table.inputs}
-        return self.spark.sql(table.query, **frames)
+        rows = self.spark.sql(table.query, **frames)
+        require_distinct_columns(table, rows.columns)
+        return rows
 
     def _input(self, name: str) -> "DataFrame":
         published, node = self.release.version_of(name), self.tables[name]

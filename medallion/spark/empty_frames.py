@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.spark.session import explained
 from medallion.sql_text import backquoted
@@ -24,11 +25,13 @@ class EmptyFrames:
     def analyse(self, table: Table) -> list[tuple[str, str]]:
         """Return the columns of ``table``, each with its type.
 
-        Raises MedallionError if Spark cannot analyse the query of the table or of one of its inputs.
+        Raises MedallionError if Spark cannot analyse the query of the table or of one of its inputs, or if it gives two
+        columns of one name.
         """
         frames: dict[str, Any] = {name: self._frame(name) for name in table.inputs}
         with explained(f"the query of {table.name} is wrong"):
             schema = self._spark.sql(table.query, **frames).schema
+        require_distinct_columns(table, schema.names)
         return [(field.name, field.dataType.simpleString()) for field in schema]
 
     def _frame(self, name: str) -> "DataFrame":

@@ -89,7 +89,7 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
             NOT_PASSED,
         ),
         ("SELECT * FROM {silver_cased}", KEY, "order_id is spelled Order_Id in its query"),
-        ("SELECT item_id, n FROM {silver_twice}", KEY, "silver_twice has several columns called order_id"),
+        ("SELECT item_id, n FROM {silver_twice}", KEY, "its query gives order_id twice (order_id, Order_Id)"),
         (
             "SELECT o.order_id, n.text FROM {bronze_orders} AS o LEFT JOIN {bronze_notes} AS n"
             " ON n.order_id = o.order_id",

@@ -1,0 +1,45 @@
+"""Refuse a query that gives two columns of one name: Spark computes it, but Delta cannot write it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from medallion.errors import MedallionError
+from medallion.model.parsed_query import parse
+from medallion.model.table import Table
+from medallion.model.unknown_columns import place_in_module
+
+
+def require_distinct_columns(table: Table, names: Iterable[str]) -> None:
+    """Raise MedallionError if two columns of ``table`` have one name; module, line and remedy are named.
+
+    names: the columns of its query, as Spark has them. As in Delta, letter case makes no difference.
+    """
+    names = [*names]
+    counts = {name: count for name, count in Counter(map(str.lower, names)).items() if count > 1}
+    if not counts:
+        return
+    line, is_star = _place(table, next(iter(counts)))
+    remedy = "write the columns instead of *" if is_star else "leave one out, or rename it with AS"
+    repeated = ", ".join(_in_words(name, count, names) for name, count in counts.items())
+    raise MedallionError(f"{place_in_module(table, line)}: its query gives {repeated}: {remedy}")
+
+
+def _in_words(name: str, count: int, names: Iterable[str]) -> str:
+    spellings = dict.fromkeys(column for column in names if column.lower() == name)
+    times = "twice" if count == 2 else f"{count} times"
+    return f"{' and '.join(spellings)} {times}" if len(spellings) == 1 else f"{name} {times} ({', '.join(spellings)})"
+
+
+def _place(table: Table, name: str) -> tuple[int | None, bool]:
+    """Return the line of the query that gives ``name`` last, if known, and whether that is by ``*``."""
+    try:
+        items = parse(table.query, table.inputs).selects
+    except MedallionError:
+        return None, False
+    by_name = [item for item in items if item.output_name.lower() == name]
+    stars = [item for item in items if item.is_star]
+    item = next(reversed(by_name if len(by_name) > 1 else stars or by_name), None)
+    lines = [part.meta["line"] for part in item.walk() if "line" in part.meta] if isinstance(item, exp.Expr) else []
+    return max(lines, default=None), bool(item is not None and item.is_star)
