@@ -3,10 +3,14 @@
 An input that is not in the release yet, such as another new table, is computed by its own query.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from medallion.errors import MedallionError, UsageError
+from medallion.model.parsed_query import Schemas, parse
 from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
 from medallion.model.repeated_columns import require_distinct_columns
@@ -96,10 +100,36 @@ class Preview:
             computed.unpersist()
 
     def _computed(self, table: Table) -> "DataFrame":
+        from pyspark.errors import AnalysisException
+
         frames: dict[str, Any] = {name: self._input(name) for name in table.inputs}
-        rows = self.spark.sql(table.query, **frames)
-        require_distinct_columns(table, rows.columns)
+        try:
+            rows = self.spark.sql(table.query, **frames)
+            names = rows.columns
+        except AnalysisException as error:
+            if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+                self._require_current_inputs(table, {name: frame.columns for name, frame in frames.items()})
+            raise
+        require_distinct_columns(table, names)
         return rows
+
+    def _require_current_inputs(self, table: Table, columns: Mapping[str, Iterable[str]]) -> None:
+        """Raise MedallionError if the query names a column of an input's definition that the published table lacks.
+
+        columns: of the published inputs, by input.
+        """
+        schemas = Schemas(self.tables.tables)
+        try:
+            used = {column.name.lower() for column in parse(table.query, table.inputs).find_all(exp.Column)}
+            declared = {name: used & schemas.of(name).keys() for name in columns}
+        except MedallionError:  # only Spark can parse it
+            return
+        for name, published in columns.items():
+            if lacking := sorted(declared[name] - {*map(str.lower, published)}):
+                raise MedallionError(
+                    f"{table.name} could not be computed: the published {name} has no {' and '.join(lacking)} yet, as"
+                    " its definition changed: run medallion reprocess first, which rebuilds and publishes it"
+                )
 
     def _input(self, name: str) -> "DataFrame":
         published, node = self.release.version_of(name), self.tables[name]

@@ -77,6 +77,18 @@ def test_preview_shows_the_rows_of_an_edited_query_and_writes_nothing(driver: Dr
     assert {name: driver.lake.version(name) for name in versions} == versions
 
 
+def test_preview_names_the_input_that_has_not_the_columns_of_its_definition_yet(driver: Driver, spark: Any) -> None:
+    name = "silver_orders_enriched"
+    edit(driver, "SELECT", "SELECT 1 AS weight,", name)
+    reader = Table(
+        keys=("weight",), query=f"SELECT weight FROM {{{name}}}", name="gold_weights", layer="gold", doc="W."
+    )
+    driver.tables = graph({**driver.tables.tables, reader.name: reader})
+    preview = Preview(spark, driver.lake, driver.tables, releases.require_release(driver.lake, None), reader)
+    with pytest.raises(MedallionError, match=f"the published {name} has no weight yet, as its definition changed: run"):
+        preview.rows(1)
+
+
 def test_an_edited_table_is_rebuilt_at_the_published_hour(driver: Driver) -> None:
     before, release = customers(driver), releases.require_release(driver.lake, None)
     assert reprocess(run(driver, None, "idle"), driver).status == "skipped", "nothing was edited"
