@@ -89,7 +89,8 @@ def _of_file(tables: "Registry", file: Path) -> "Explanation":
     except UnicodeDecodeError:
         raise UsageError(f"{file} is no text in UTF-8") from None
     except ValueError as error:  # an unclosed brace
-        raise UsageError(f"{file}: {error}; inputs stand in braces, as {{silver_customers}}") from None
+        example = next((table.name for table in tables if table.inputs), tables.feeds[0].name)
+        raise UsageError(f"{file}: {error}; inputs stand in braces, as {{{example}}}") from None
     if unknown:
         raise UsageError(f"{file} reads {unknown[0]}, which is no table; medallion tables lists all there are")
     return _derived(replace(tables, tables={**tables.tables, table.name: table}), table.name)

@@ -15,8 +15,10 @@ from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
 from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import Table
+from medallion.model.unknown_columns import without_braces
 from medallion.ops.releases import Release
 from medallion.spark.delta_reads import read_table
+from medallion.spark.plans import unknown_relation
 from medallion.spark.session import explained
 from medallion.sql_text import backquoted
 from medallion.storage.lake import Lake, state_of
@@ -107,6 +109,8 @@ class Preview:
             rows = self.spark.sql(table.query, **frames)
             names = rows.columns
         except AnalysisException as error:
+            if (relation := unknown_relation(error)) is not None:
+                raise MedallionError(without_braces(table, relation, self.tables.tables)) from None
             if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
                 self._require_current_inputs(table, {name: frame.columns for name, frame in frames.items()})
             raise

@@ -36,6 +36,14 @@ class NoPlans(MedallionError):
     """This process cannot read Spark's plans."""
 
 
+class UnknownRelation(MedallionError):
+    """A query reads ``name``, which it does not define, and which is not in braces; line: of the query, if known."""
+
+    def __init__(self, name: str, line: int | None) -> None:
+        super().__init__(f"Spark cannot analyse its query: it reads {name}, which is unknown")
+        self.name, self.line = name, line
+
+
 class Unprovable(Exception):
     """A refresh method cannot be proven right for a query; the message says why."""
 

@@ -24,7 +24,16 @@ from medallion.model.methods import Additive, ByKey, Kept, Recent
 from medallion.model.needed_rows import needed_rows
 from medallion.model.needs import Needs
 from medallion.model.parsed_query import Schemas
-from medallion.model.plan import Analyser, Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
+from medallion.model.plan import (
+    Analyser,
+    Analysis,
+    Column,
+    NoPlans,
+    Plan,
+    UnknownRelation,
+    Unprovable,
+    declared_columns,
+)
 from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
@@ -34,7 +43,7 @@ from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import ChangeLog, Feed, Table
-from medallion.model.unknown_columns import place_in_module, unknown_columns
+from medallion.model.unknown_columns import place_in_module, unknown_columns, without_braces
 
 VERSION = 9  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
@@ -140,6 +149,8 @@ class Prover:
             return self.ask(table.query, inputs)
         except NoPlans:
             raise
+        except UnknownRelation as error:
+            raise MedallionError(without_braces(table, error, self.nodes)) from None
         except MedallionError as error:
             if unknown := unknown_columns(table, Schemas(self.nodes)):
                 raise MedallionError("; ".join(unknown)) from None

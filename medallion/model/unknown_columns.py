@@ -11,8 +11,10 @@ from sqlglot.optimizer.scope import Scope
 
 from medallion.errors import MedallionError
 from medallion.model.parsed_query import Schemas, parse, root_scope, sources_of
-from medallion.model.table import Table
+from medallion.model.plan import UnknownRelation
+from medallion.model.table import ChangeLog, Feed, Table
 
+Node = Feed | ChangeLog | Table
 Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: the name in messages, and the columns
 
 
@@ -88,6 +90,23 @@ def _message(table: Table, column: exp.Column, read: Sources) -> str:
     who = " and ".join(dict.fromkeys(name for name, _ in read.values()))
     has = "has" if len(read) == 1 else "have"
     return f"{place_in_module(table, column.this.meta.get('line'))}: {who} {has} no column {column.name}: {hint}"
+
+
+def without_braces(table: Table, found: UnknownRelation, nodes: Mapping[str, Node]) -> str:
+    """Say where the query of ``table`` reads a name without braces, and what to write instead."""
+    name, place = found.name, place_in_module(table, found.line)
+    if name.lower() in nodes:
+        return f"{place}: it reads {name} without braces: write {{{name.lower()}}}"
+    readable = [
+        *table.inputs,
+        *(node.name for node in nodes.values() if node.inputs and node.name != table.name),
+        *nodes,
+    ]
+    example = next(iter(get_close_matches(name.lower(), readable, n=1) or readable))
+    return (
+        f"{place}: it reads {name}, which is neither one of its common table expressions nor a table of the project:"
+        f" name a table in braces, as in FROM {{{example}}}"
+    )
 
 
 def place_in_module(table: Table, line: int | None) -> str:

@@ -7,11 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.plan import Analysis, Column, NoPlans
+from medallion.model.plan import Analysis, Column, NoPlans, UnknownRelation
 from medallion.model.plan_json import read_plan
 from medallion.model.plan_rows import Optimized, give_same_rows
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
     from medallion.settings import Settings
@@ -21,7 +22,17 @@ _WHERE_PLANS_ARE_COMPARED = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.MergeSubplans",
     "spark.sql.optimizer.inSetConversionThreshold": str(2**31 - 1),
 }
+_LINE = re.compile(r"\bline (\d+)")
 _FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
+
+
+def unknown_relation(error: "PySparkException") -> UnknownRelation | None:
+    """Return the relation that Spark does not find, if that is what an error says."""
+    if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+        return None
+    name = (error.getMessageParameters() or {}).get("relationName", "a table").replace("`", "")
+    line = _LINE.search(str(error))
+    return UnknownRelation(name, int(line[1]) if line else None)
 
 
 class SparkAnalyser:
@@ -62,12 +73,8 @@ class SparkAnalyser:
         try:
             return self._spark.sql(query, **frames)
         except PySparkException as error:
-            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-                name = (error.getMessageParameters() or {}).get("relationName", "a table").replace("`", "")
-                raise MedallionError(
-                    f"Spark cannot analyse its query: it reads {name}, which is none of its common table expressions;"
-                    " name a table of the project in braces, as in FROM {silver_customers}"
-                ) from None
+            if (relation := unknown_relation(error)) is not None:
+                raise relation from None
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
 

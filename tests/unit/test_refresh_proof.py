@@ -255,10 +255,27 @@ def test_a_name_that_means_two_things_is_refused_for_aggregate_state(query: str,
 
 
 def test_a_table_that_is_not_named_in_braces_is_refused_with_the_way_to_name_it() -> None:
-    assert refusal("SELECT order_id FROM bronze_items", None) == (
-        "gold_x: Spark cannot analyse its query: it reads bronze_items, which is none of its common table expressions;"
-        " name a table of the project in braces, as in FROM {silver_customers}"
+    place = "spark_jobs/gold/x.py (gold_x)"
+    assert refusal("SELECT order_id FROM Bronze_Items", None) == (
+        f"{place}: it reads Bronze_Items without braces: write {{bronze_items}}"
     )
+    for query, example in (
+        ("SELECT order_id FROM lines", "silver_lines"),
+        ("SELECT order_id FROM x", "silver_lines"),
+        ("SELECT order_id FROM {bronze_items} WHERE order_id IN (SELECT order_id FROM x)", "bronze_items"),
+    ):
+        assert refusal(query, None).startswith(f"{place}: it reads {query.split()[-1].strip(')')}, which is neither")
+        assert refusal(query, None).endswith(f"name a table in braces, as in FROM {{{example}}}")
+
+
+def test_a_table_that_is_not_named_in_braces_is_refused_with_its_line(tmp_path: Path) -> None:
+    module = tmp_path / "spark_jobs" / "gold" / "x.py"
+    module.parent.mkdir(parents=True)
+    query = "SELECT order_id\nFROM bronze_items\n"
+    module.write_text(f'"""X."""\n\nQUERY = """{query}"""\n')
+    table = Table(keys=("order_id",), query=query, name="gold_x", layer="gold", module=module)
+    with pytest.raises(MedallionError, match=r"^spark_jobs/gold/x\.py, line 4: it reads bronze_items without braces"):
+        prove([table], NODES)
 
 
 @pytest.mark.parametrize("method", [None, ByKey("order_id")])
