@@ -22,7 +22,7 @@ class Parts:
 
     def reason(self) -> str:
         """Return why no part adds up."""
-        none = "no part of its query has keys, SUM and COUNT alone, to which a change can be added"
+        none = "its query has no GROUP BY with only SUM and COUNT, to which a change could be added"
         return "; ".join(self.refused.values()) or none
 
 

@@ -12,10 +12,13 @@ from medallion.model.plan import FLOATING_TYPES, Expression, Nondeterministic, P
 
 # Functions whose result depends on time, session or machine. So do all classes whose name begins with Current, except
 # CurrentRow.
-_UNSTABLE = frozenset(
-    {
-        *("Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "Now", "LocalTimestamp", "SessionUser"),
-        *("MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart"),
+_CLOCKS = frozenset({"Now", "LocalTimestamp", "CurrentDate", "CurrentTime", "CurrentTimestamp"})
+_RANDOM = frozenset({"Rand", "Randn", "RandStr", "Uniform", "Uuid", "MonotonicallyIncreasingID"})
+_UNSTABLE = (
+    _CLOCKS
+    | _RANDOM
+    | {
+        *("Shuffle", "SessionUser", "SparkPartitionID", "InputFileName", "InputFileBlockStart"),
         *("InputFileBlockLength", "CallMethodViaReflection", "AesEncrypt", "SparkVersion", "RandomSample"),
         "VariableReference",
     }
@@ -190,9 +193,18 @@ def _prove_function(part: Expression, query: str, *, known: bool) -> None:
     if is_moment and any(map(_is_made_text, part.children)):
         raise Nondeterministic(f"{part} is not deterministic where it is read as 'now': write the text as it is")
     if part.kind in _UNSTABLE or (part.kind.startswith("Current") and part.kind != "CurrentRow"):
-        raise Nondeterministic(f"{_without_seed(part, query)} is not deterministic")
+        raise Nondeterministic(f"{_without_seed(part, query)} is not deterministic{_instead_of(part)}")
     if known and (part.kind in _UNKNOWN or not part.package.startswith("org.apache.spark.sql.catalyst")):
         raise Unprovable(f"{part} is not known to be deterministic")
+
+
+def _instead_of(part: Expression) -> str:
+    """Return what to write instead of a clock or a random value; empty if there is no alternative."""
+    if part.kind in _CLOCKS:
+        return ": write the newest event time of an input, such as (SELECT MAX(event_timestamp) FROM ...)"
+    if part.kind in _RANDOM:
+        return ": compute it in the source, or from a hash of the key, such as XXHASH64(order_id)"
+    return ""
 
 
 def _without_seed(part: Expression, query: str) -> str:

@@ -298,7 +298,26 @@ def _written(tree: Expression) -> str:
     return f"{_NAMES.get(tree.kind, in_words(tree.kind).replace(' ', '_'))}({', '.join(children)})"
 
 
-_NAMES = {"ApproximatePercentile": "PERCENTILE_APPROX", "Average": "AVG", "ListAgg": "LISTAGG", "Uuid": "UUID"}
+# Functions whose names do not follow from those of their classes.
+_NAMES = {
+    "ApproximatePercentile": "PERCENTILE_APPROX",
+    "Average": "AVG",
+    "CallMethodViaReflection": "REFLECT",
+    "CreateArray": "ARRAY",
+    "CreateMap": "MAP",
+    "DateFormatClass": "DATE_FORMAT",
+    "ListAgg": "LISTAGG",
+    "LocalTimestamp": "LOCALTIMESTAMP",
+    "MonotonicallyIncreasingID": "MONOTONICALLY_INCREASING_ID",
+    "ParseToDate": "TO_DATE",
+    "ParseToTimestamp": "TO_TIMESTAMP",
+    "RandStr": "RANDSTR",
+    "RegExpReplace": "REGEXP_REPLACE",
+    "RLike": "RLIKE",
+    "SparkPartitionID": "SPARK_PARTITION_ID",
+    "StringSplit": "SPLIT",
+    "Uuid": "UUID",
+}
 
 
 def object_name(value: Any) -> str:

@@ -187,7 +187,13 @@ def test_a_query_that_spark_refuses_is_named_by_its_file_and_line(
     assert message in str(refused.value) and "spark_jobs" not in str(refused.value)
 
 
-@pytest.mark.parametrize("function", ["RAND()", "RAND(42)", "RANDN()", "UNIFORM(1, 5)", "UUID()", "SHUFFLE(lines)"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("RAND()", "RAND(42)", "RANDN()", "UNIFORM(1, 5)", "UUID()", "SHUFFLE(lines)", "SHUFFLE(ARRAY(1, 2))"),
+        *("RANDSTR(4)", "MONOTONICALLY_INCREASING_ID()", "SPARK_PARTITION_ID()"),
+    ],
+)
 def test_a_random_function_is_named_as_it_was_written(tmp_path: Path, function: str) -> None:
     """Spark adds a seed to one without."""
     query = tmp_path / "by_day.sql"
@@ -195,6 +201,21 @@ def test_a_random_function_is_named_as_it_was_written(tmp_path: Path, function: 
     with pytest.raises(MedallionError) as refused:
         CliRunner().invoke(cli, ["explain", "--sql", str(query)], catch_exceptions=False, standalone_mode=False)
     assert str(refused.value).startswith(f"by_day cannot be refreshed: {function} is not deterministic")
+
+
+@pytest.mark.parametrize(
+    ("function", "remedy"),
+    [
+        ("RAND()", "compute it in the source, or from a hash of the key"),
+        ("CURRENT_DATE()", "write the newest event time of an input"),
+        ("NOW()", "write the newest event time of an input"),
+    ],
+)
+def test_what_to_write_instead_of_a_clock_or_chance_is_said(tmp_path: Path, function: str, remedy: str) -> None:
+    query = tmp_path / "by_day.sql"
+    query.write_text(f"SELECT product_id, {function} AS x FROM {{silver_products}}")
+    with pytest.raises(MedallionError, match=rf"is not deterministic: {remedy}"):
+        CliRunner().invoke(cli, ["explain", "--sql", str(query)], catch_exceptions=False, standalone_mode=False)
 
 
 @pytest.mark.parametrize(
