@@ -14,7 +14,7 @@ from medallion.ui.values import cell_text
 
 SHOWN = 50
 SHOWN_ROWS = 50
-COLUMNS = ("release", "hour", "published (UTC)", "strategy", "tables", "note", "run")
+COLUMNS = ("release", "hour", "published (UTC)", "strategy of the run", "tables", "note", "run")
 
 
 def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None, table: str = "") -> str:

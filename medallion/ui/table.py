@@ -168,7 +168,8 @@ def _refreshes(history: Sequence[TableRefresh]) -> Grid:
         )
         for row in reversed(history[-SHOWN_REFRESHES:])
     ]
-    names = ("hour", "status", "strategy", "method", "reason", "rows written", "rows", "MB written", "seconds", "run")
+    figures = ("rows written", "rows", "MB written", "seconds")
+    names = ("hour", "status", "strategy used", "method", "reason", *figures, "run")
     return Grid("The last refreshes, newest first", names, rows, {5, 6, 7, 8})
 
 
@@ -193,5 +194,5 @@ def _releases(lake: Lake, name: str) -> Grid:
         )
         for release in reversed(releases_with_table[-SHOWN_RELEASES:])
     ]
-    names = ("release", "hour", "published (UTC)", "strategy", "version", "rows")
+    names = ("release", "hour", "published (UTC)", "strategy of the run", "version", "rows")
     return Grid("Releases that name it, newest first", names, rows, {0, 4, 5})

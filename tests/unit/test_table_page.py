@@ -99,6 +99,8 @@ def test_the_page_says_what_a_table_is_and_how_it_was_refreshed(lake: Lake) -> N
     (query,) = re.findall(r"<h2>SQL</h2><pre[^>]*>(.*?)</pre>", page, re.DOTALL)
     assert "FROM {silver_orders_enriched}" in Markup(query).striptags()
     assert 'href="table?name=silver_orders_enriched"' in page
+    assert "strategy used" in text and "strategy of the run" in text, "the run's strategy is not always that of a table"
+    assert "Read by no table" in text
     assert page.count("<figure>") == 3  # rows, bytes and seconds
     assert "shipped" in text and "&lt;i&gt;" in page
 
