@@ -16,6 +16,7 @@ from medallion.ops.event_schema import WORST_FIRST
 
 _SUMMARY = ("status", "layer", "hour", "page", "started_at", "seconds", "run_id", "attempt")
 _COUNTS = "statuses"  # in a summary: how many expectations have each status
+_ROWS_READ = {"unchanged rows": "none, as no row changed"}  # by what an expectation looked at, where the page says more
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
 
 
@@ -45,6 +46,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         percent=_percent,
         examples_caption=_examples_caption,
         dedent=dedent,
+        rows_read=_rows_read,
         table_facts=_table_facts,
         trend=lambda table, meaning: trends[table, meaning],
     )
@@ -102,16 +104,23 @@ def _facts(result: Mapping[str, Any]) -> dict[str, str]:
         "Run": f"{result['run_id']}, attempt {result['attempt']}",
         "Started": f"{_moment(result['started_at'])} UTC",
         "Took": f"{result['seconds']:.1f} s, of which loading Great Expectations {result['startup_seconds']:.1f} s",
-        "Looked at": _looked_at(result),
+        "Rows read": _rows_read_by_all(result),
         "Delta versions": ", ".join(f"{table} {version}" for table, version in sorted(result["versions"].items())),
     }
 
 
-def _looked_at(result: Mapping[str, Any]) -> str:
-    """How many expectations were judged on whole tables, on changed rows, and on none."""
-    ways = Counter(line["looked_at"] for table in result["tables"] for line in table["expectations"])
-    looked_at = ", ".join(f"{way} for {count}" for way, count in ways.most_common()) or "nothing"
-    return f"{looked_at}, {'the rest ' if BY_SPARK in ways else ''}through DuckDB"
+def _rows_read(line: Mapping[str, Any]) -> str:
+    """Which rows an expectation was judged on."""
+    return _ROWS_READ.get(line["looked_at"], str(line["looked_at"]))
+
+
+def _rows_read_by_all(result: Mapping[str, Any]) -> str:
+    """How many expectations were judged on whole tables, on changed rows, and without reading any."""
+    ways = Counter(_rows_read(line) for table in result["tables"] for line in table["expectations"])
+    if not ways:
+        return "none"
+    counts = "; ".join(f"{counted(count, 'expectation')}: {way}" for way, count in ways.most_common())
+    return f"{counts}; {'the rest ' if BY_SPARK in ways else ''}by DuckDB"
 
 
 def _moment(iso: str) -> str:

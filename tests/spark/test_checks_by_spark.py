@@ -258,7 +258,7 @@ def test_what_spark_cannot_run_is_judged_by_duckdb_and_says_so(lake: Lake, spark
     assert any("judged by DuckDB instead of Spark: AVG(paid)" in line for line in result.details())
     page = (lake.root / "reports" / result.page).read_text()
     assert "whole table, not by Spark: AVG(paid) may mean something else in Spark" in page
-    assert "whole table for 3, whole table by Spark for 1, the rest through DuckDB" in page
+    assert "3 expectations: whole table; 1 expectation: whole table by Spark; the rest by DuckDB" in page
 
 
 def test_a_spark_that_does_not_start_fails_what_it_was_to_judge(lake: Lake) -> None:

@@ -18,6 +18,7 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion.checks import report_store
+from medallion.checks.by_change import UNCHANGED
 from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
 from medallion.checks.context import CheckContext
 from medallion.checks.docs_queue import build_data_docs
@@ -126,6 +127,11 @@ def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
     ]  # fmt: skip
     assert (result.tables[0].rows, result.versions) == (3, {"shop": 0})
     assert result.summary() == "silver check: all 4 expectations on 1 table passed"
+    page = result.to_dict()
+    assert "4 expectations: whole table; by DuckDB" in render(page)
+    for line in page["tables"][0]["expectations"][1:]:
+        line["looked_at"] = UNCHANGED
+    assert "3 expectations: none, as no row changed; 1 expectation: whole table; by DuckDB" in render(page)
 
 
 def test_an_empty_table_breaks_only_the_promise_of_rows(lake: Lake) -> None:
