@@ -1,6 +1,6 @@
 """medallion plan: how each table of the project is refreshed, derived from Spark's analysis of its query."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--hour", type=HOUR, help="What the refresh of this hour would do; afterwards, beside what it did.")
+@click.option(
+    "--hour", type=HOUR, help="What an incremental refresh of this hour would do; afterwards, beside what it did."
+)
 @click.option("--next", "is_next", is_flag=True, help="The same of the next hour that the source has.")
 @click.option("--write", "is_written", is_flag=True, help="Derive how each table is refreshed; write refresh.lock.")
 @click.option("--check", "is_checked", is_flag=True, help="Fail where refresh.lock is not what is derived.")
@@ -82,7 +84,8 @@ def _show_forecast(hour: str | None, form: str) -> None:
 
     hour, forecasts = forecast_hour(loaded_lake(), current_tables(), settings(), hour)
     if form == "json":
-        print_json({"hour": hour, "tables": [asdict(forecast) for forecast in forecasts]})
+        forecast_tables = [asdict(forecast) for forecast in forecasts]
+        print_json({"hour": hour, "strategy": "incremental", "tables": forecast_tables})
         return
     columns = ("table", "lines", "expected", "rows", "seconds", "ran", "rows written", "took", "reason")
     rows = [
@@ -93,9 +96,20 @@ def _show_forecast(hour: str | None, form: str) -> None:
         for forecast in forecasts
     ]
     right, count = as_expected(forecasts)
+    print_lines(_forecast_title(hour, is_done=count > 0))
     show_rows(columns, rows, form, notes=("reason",), optional=("lines", "took", "rows written"))
     if count:
         click.echo(f"{hour}: {right} of {count} tables were refreshed by the expected method")
+
+
+def _forecast_title(hour: str, *, is_done: bool) -> Iterator[str]:
+    """Yield which hour and strategy a forecast is of and, if the hour is still to come, how to refresh it so."""
+    if is_done:
+        yield f"{hour}: forecast of an incremental refresh, beside what was done"
+        return
+    yield f"{hour}: forecast of an incremental refresh"
+    command = f"run medallion refresh --hour {hour} --strategy incremental"
+    yield f"{command} (in Airflow: Strategy incremental); the default strategy, full, recomputes every table"
 
 
 def _line(entry: "Entry") -> str:

@@ -23,7 +23,7 @@ from medallion.cli.main import cli, run
 from medallion.errors import UsageError
 from medallion.inspect.preview import Difference, Rows
 from medallion.pipeline.steps import STEPS
-from tests.unit.small_lake import H0, Shop
+from tests.unit.small_lake import H0, H1, Shop
 
 GROUPS = ["airflow", "bench", "catalog", "quarantine", "release", "source"]
 FULL_DISK = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
@@ -290,3 +290,15 @@ def test_preview_of_equal_rows_is_a_sentence(form: str, printed: str, capsys: py
     sentence = "gold_orders against release 3: 0 inserted, 0 deleted, 0 changed\n"
     assert out.replace("\r", "") == printed + (sentence if form == "table" else "")
     assert err.endswith(sentence if form == "csv" else "")
+
+
+def test_a_forecast_says_of_which_hour_and_strategy_it_is(lake: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_SOURCE", lake.settings.source)
+    lake.put(H1, {3: "c"})
+    todo = CliRunner().invoke(cli, ["plan", "--next"], catch_exceptions=False).stdout
+    assert todo.startswith(f"{H1}: forecast of an incremental refresh\n")
+    assert f"run medallion refresh --hour {H1} --strategy incremental (in Airflow: Strategy incremental)" in todo
+    done = CliRunner().invoke(cli, ["plan", "--hour", H0], catch_exceptions=False).stdout
+    assert done.startswith(f"{H0}: forecast of an incremental refresh, beside what was done\n") and "run " not in done
+    found = CliRunner().invoke(cli, ["plan", "--next", "--format", "json"], catch_exceptions=False).stdout
+    assert {**json.loads(found), "tables": []} == {"hour": H1, "strategy": "incremental", "tables": []}
