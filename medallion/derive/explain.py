@@ -10,7 +10,7 @@ from medallion.counts import counted
 from medallion.derive.newest import NO_CONDITION
 from medallion.derive.sql_lines import sql_lines
 from medallion.model.additive_split import Split, split_of
-from medallion.model.kept_text import inputs_of, relation_text
+from medallion.model.kept_text import counted_values, inputs_of, relation_text
 from medallion.model.methods import Additive, ByKey, Full, Kept, KeptPart, Method, Recent, Via
 from medallion.model.needs import Needs
 from medallion.model.proof import Node
@@ -130,6 +130,7 @@ class Explanation:
         for name, sql in self.parts().items():
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}:"
             yield from (f"    {line}" for line in sql_lines(sql))
+            yield from self._counted_values(name)
         for method, why in self._own_refusals().items():
             yield f"  no {method}: {why}"
         if isinstance(self.method, Full):
@@ -138,6 +139,13 @@ class Explanation:
             yield f"  {column} is personal: copied from {', '.join(origins)}"
         for strategy, seconds in self.costs.items():
             yield f"  {strategy} lately: {seconds:.1f} s"
+
+    def _counted_values(self, name: str) -> Iterator[str]:
+        """Yield what the state of a kept relation counts besides the relation itself."""
+        for part in self.method.parts if isinstance(self.method, Kept) else ():
+            for aggregate, value in counted_values(part) if part.name == name else ():
+                often = f"how often each value of {value} occurs in a group"
+                yield f"  the state of `{name}` also counts {often}, for {aggregate}"
 
     def _own_refusals(self) -> dict[str, str]:
         """Return why other methods were refused, except what goes without saying.

@@ -53,6 +53,13 @@ def counters_of(part: KeptPart) -> Iterator[tuple[str, str]]:
     yield ROWS, "COUNT(*)"
 
 
+def counted_values(part: KeptPart) -> Iterator[tuple[str, str]]:
+    """Yield, in SQL, each aggregate that does not add up with its input, of which the state counts every value."""
+    for item in part.items:
+        if item.kind in OF_VALUES:
+            yield _written(item), item.text
+
+
 def view_text(part: KeptPart) -> str:
     """Return the SQL that computes the relation from ``{state}``, which has each group once."""
     if not part.is_grouped:

@@ -187,6 +187,18 @@ def test_a_query_that_spark_refuses_is_named_by_its_file_and_line(
     assert message in str(refused.value) and "spark_jobs" not in str(refused.value)
 
 
+def test_values_that_the_state_counts_are_named(tmp_path: Path) -> None:
+    query = tmp_path / "by_day.sql"
+    query.write_text(
+        "SELECT order_status, MAX(order_total) AS largest, COUNT(DISTINCT user_id) AS users, COUNT(*) AS orders"
+        " FROM {silver_orders_enriched} GROUP BY order_status"
+    )
+    text = explained("--sql", str(query))
+    assert "`_kept_0` also counts how often each value of order_total occurs in a group, for MAX(order_total)" in text
+    assert "each value of user_id occurs in a group, for COUNT(DISTINCT user_id)" in text
+    assert text.count("also counts") == 2
+
+
 @pytest.mark.parametrize(
     "function",
     [
