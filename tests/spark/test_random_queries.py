@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -106,11 +106,11 @@ def test_latest_rows_by_day_keep_the_day_at_the_border(spark: Any, world: made.W
     query = (
         "SELECT item_id, day FROM {bronze_items} WHERE day >= (SELECT MAX(day) FROM {bronze_items}) - INTERVAL 7 DAYS"
     )
-    days = {key: world.row(made.ITEMS, key)["sold_at"].replace(day=1).date() for key in range(1, 15)}
-    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) | {"day": day} for key, day in days.items()})
+    first = date(2025, 12, 1)
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) | {"day": first} for key in range(1, 15)})
 
     def change() -> None:
-        world.write(made.ITEMS, {20: world.row(made.ITEMS, 20) | {"day": days[1] + timedelta(days=7)}})
+        world.write(made.ITEMS, {20: world.row(made.ITEMS, 20) | {"day": first + timedelta(days=7)}})
 
     written = refreshed(spark, world, table(query, Recent("bronze_items", "day", timedelta(days=7)), "item_id"), change)
     assert written.method == RefreshMethod.LATEST_ROWS and written.rows_out == 15
