@@ -554,6 +554,7 @@ def test_spark_writes_no_row_of_a_key_that_was_not_touched(
     monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     monkeypatch.setattr("medallion.storage.delta_writes.MAX_LISTED_KEYS", listed)
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_MERGED_SHARE", 1)
     monkeypatch.setattr("medallion.refresh.by_key.KeyedInputs", of_all_orders)
     monkeypatch.setattr("medallion.refresh.incremental.find_touched_keys", lambda *_: [1, 2, 3])
     some_orders(shop, "shipped")
