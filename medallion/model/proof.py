@@ -41,7 +41,7 @@ from medallion.model.proof_kept import prove_kept
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
-from medallion.model.repeated_columns import require_distinct_columns
+from medallion.model.repeated_columns import require_writable_columns
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns, without_braces
 
@@ -93,7 +93,7 @@ class Prover:
             _PROVEN[key] = self.known.get(key) or self._prove(table, inputs, key)
         else:
             _PROVEN[key] = _PROVEN.pop(key)  # move it to the end, as the last one proven
-        require_distinct_columns(table, (name for name, *_ in _PROVEN[key].columns))
+        require_writable_columns(table, _PROVEN[key].columns)
         return _PROVEN[key]
 
     def is_known(self, table: Table) -> bool:
@@ -121,7 +121,7 @@ class Prover:
         inputs = {name: self.columns_of(name) for name in table.inputs}
         proof = self.known.get(self._proof_key(table, inputs))
         columns = proof.columns if proof else self._analysis(table, inputs).columns
-        require_distinct_columns(table, (name for name, *_ in columns))
+        require_writable_columns(table, columns)
         return columns
 
     def _proof_key(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:

@@ -1,5 +1,6 @@
-"""Refuse a query that gives two columns of one name: Spark computes it, but Delta cannot write it."""
+"""Refuse a query whose columns Spark computes, but Delta cannot write: two of one name, or one without a type."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -7,8 +8,24 @@ from sqlglot import exp
 
 from medallion.errors import MedallionError
 from medallion.model.parsed_query import parse
+from medallion.model.plan import Column
 from medallion.model.table import Table
 from medallion.model.unknown_columns import place_in_module
+
+_VOID = re.compile(r"(?:^|[<:,])void(?:$|[>,])", re.IGNORECASE)
+
+
+def require_writable_columns(table: Table, columns: Iterable[Column]) -> None:
+    """Raise MedallionError if two ``columns`` of ``table`` have one name, or one is only ever NULL, without a type."""
+    columns = [*columns]
+    require_distinct_columns(table, (name for name, *_ in columns))
+    for name, kind, *_ in columns:
+        if _VOID.search(kind):
+            line, _ = _place(table, name.lower())
+            raise MedallionError(
+                f"{place_in_module(table, line)}: {name} has no type, as its value is NULL: write CAST(NULL AS STRING),"
+                " or the type that it is to have"
+            )
 
 
 def require_distinct_columns(table: Table, names: Iterable[str]) -> None:

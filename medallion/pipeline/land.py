@@ -75,11 +75,11 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
             if outcome.status == "skipped":
                 outcome = replace(outcome, message=f"{outcome.message}{_to_rebuild(driver)}")
             else:
-                require_publishable(driver, run)
+                require_publishable(driver)
             event.status = "skipped"
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)
-        require_publishable(driver, run)
+        require_publishable(driver)
         arrival.listing.require_understood(arrival.hour)
         forget = ErasedLines.of(driver.lake, driver.tables.feeds, arrival.hour)
         manifest, about_hour = _copy(driver.lake, driver.tables, arrival, forget)
@@ -102,13 +102,9 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 
 
-def require_publishable(driver: Driver, run: Run) -> None:
-    """Raise UsageError if the release of ``run`` would lack a table that nobody dropped, before anything is written.
-
-    An hour that selects tables may leave publishing to the next one.
-    """
-    if not run.select:
-        require_no_missing_table(driver.lake, driver.tables.tables, "nothing is refreshed")
+def require_publishable(driver: Driver) -> None:
+    """Raise UsageError if a release would lack a table that nobody dropped, before anything is written."""
+    require_no_missing_table(driver.lake, driver.tables.tables, "nothing is refreshed")
 
 
 def _to_rebuild(driver: Driver) -> str:

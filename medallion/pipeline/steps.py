@@ -81,7 +81,7 @@ def finish_before(run: Run, driver: Driver) -> None:
         lake, tables, run.required_hour, applied, read_restatement(lake), is_selection=is_selection
     )
     if before is not None:
-        require_publishable(driver, run)
+        require_publishable(driver)
         driver.report(f"hour {before} is in Bronze and was not published: it is finished first")
         refresh_onward(replace(run, hour=before), driver)
 

@@ -1,5 +1,6 @@
 """Full refresh of a table: recompute it from its inputs and overwrite it."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,12 @@ from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, 
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
 from medallion.refresh.refresh_run import RefreshRun, Written
-from medallion.spark.configuration import table_properties
+from medallion.spark.configuration import BOUNDED, table_properties
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
 from medallion.storage.added_files import lost_file
 from medallion.storage.damage import proven_damage
+from medallion.storage.delta_writes import identifier
 from medallion.storage.foreign_commits import provenance, stamped
 from medallion.storage.lake import TableState, state_of
 from medallion.storage.table_features import note_of
@@ -80,6 +82,8 @@ def _write(target: Target, former: TableState | None, rows: "DataFrame") -> Tabl
     commit = partial(commit_metadata, table, target.run, target.inputs, RefreshMethod.FULL_RECOMPUTE)
     if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
         return overwrite(lake, table, rows, former, commit)
+    if former:
+        _forget_bounds_of_missing_columns(target, former, rows.columns)
     files = 1
     if isinstance(by := table.method, ByKey):
         largest = max(target.inputs.values(), key=lambda state: state.rows)
@@ -94,6 +98,22 @@ def _write(target: Target, former: TableState | None, rows: "DataFrame") -> Tabl
         .save(lake.path(table.name))
     )
     return state_of(lake.opened(lake.path(table.name)))
+
+
+def _forget_bounds_of_missing_columns(target: Target, former: TableState, columns: list[str]) -> None:
+    """Unset the property of a table that names columns with bounds, if one of them goes: Delta would refuse the write.
+
+    Files then have bounds of the first 32 columns. The commit repeats the metadata of the rows, which stay as they are.
+    """
+    bounded = former.delta.metadata().configuration.get(BOUNDED, "")
+    if not bounded or {name.strip("` ") for name in bounded.split(",")} <= {*columns}:
+        return
+    path = target.lake.path(target.table.name)
+    origin = provenance(target.lake.folder(target.table.name), former.version).origin
+    of_commit = {"spark.databricks.delta.commitInfo.userMetadata": stamped(json.dumps(origin), former.delta)}
+    session = target.run.sessions.for_table(target.table.name, of_commit)
+    session.sql(f"ALTER TABLE {identifier(path)} UNSET TBLPROPERTIES IF EXISTS ('{BOUNDED}')")
+    former.delta.update_incremental()
 
 
 def _columns(schema: Any) -> list[tuple[str, Any]]:

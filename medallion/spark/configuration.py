@@ -32,6 +32,8 @@ TABLE_PROPERTIES = {
     LOG_CLEANUP: "false",
 }
 
+BOUNDED = "delta.dataSkippingStatsColumns"  # the property that names the columns with bounds in each file
+
 
 def table_properties(pruned_by: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the properties of a new table by whose columns ``pruned_by``, with their types, files can be skipped.
@@ -40,7 +42,7 @@ def table_properties(pruned_by: Iterable[tuple[str, str]]) -> dict[str, str]:
     first columns.
     """
     names = [name for name, kind in dict(pruned_by).items() if kind.lower() not in _WITHOUT_BOUNDS]
-    return TABLE_PROPERTIES | ({"delta.dataSkippingStatsColumns": ",".join(names)} if names else {})
+    return TABLE_PROPERTIES | ({BOUNDED: ",".join(names)} if names else {})
 
 
 # Settings that make a small lake fast; docs/explanation/performance.md has the measurements.

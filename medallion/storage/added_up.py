@@ -8,7 +8,7 @@ from medallion.storage.added_files import add_actions
 from medallion.storage.data_files import indexed_columns, write_data_file
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
-from medallion.storage.live_rows import numbered_rows, snapshot_of
+from medallion.storage.live_rows import can_number, numbered_rows, snapshot_of
 from medallion.storage.log_entries import Action
 from medallion.storage.log_writer import commit_actions, removal
 from medallion.storage.table_features import unreadable_here, unwritable_here
@@ -38,7 +38,9 @@ def add_up(delta: "DeltaTable", folder: Place, groups: Sequence[str], metadata: 
     kinds = {name: _sql_type(snapshot.schema.field(name).type) for name in counters}
     added = add_actions(folder, delta.version(), snapshot.paths)
     too_large = sum(file["size"] for file in added.values()) > MAX_BYTES
-    if too_large or None in kinds.values() or unreadable_here(delta) or unwritable_here(delta):
+    if too_large or None in kinds.values() or not can_number(delta):
+        return 0
+    if unreadable_here(delta) or unwritable_here(delta):
         return 0
     keys = ", ".join(map(quoted, groups))
     sums = ", ".join(f"CAST(SUM({quoted(name)}) AS {kind}) AS {quoted(name)}" for name, kind in kinds.items())

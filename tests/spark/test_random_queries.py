@@ -27,8 +27,10 @@ from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.refresh_run import Written
+from medallion.spark.configuration import BOUNDED
 from medallion.storage import delta_writes, keyed_rows
 from medallion.storage.delta_writes import properties, replace_rows
+from medallion.storage.lake import state_of
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from tests import random_queries as made
@@ -257,6 +259,18 @@ def test_upkeep_adds_up_aggregate_state_and_changes_are_added_to_it_after_that(
     assert shrunk
     for hour in range(20, 22):
         refresh(hour)
+
+
+def test_a_column_by_which_files_are_skipped_may_be_replaced(spark: Any, world: made.World) -> None:
+    """Delta has its name in a property of the table."""
+    run = refresh_run(world.lake, spark, tables=made.GRAPH)
+    for key in ("item_id", "order_id", "item_id"):
+        wanted = table(f"SELECT {key}, SUM(n) AS n FROM {{bronze_items}} GROUP BY {key}", ByKey(key), key)
+        assert refresh_full(run, wanted).warning is None
+        delta = world.lake.opened(world.lake.path(wanted.name))
+        assert sorted(delta.to_pyarrow_table().column_names) == sorted([key, "n"])
+        assert delta.metadata().configuration.get(BOUNDED) in (key, None)
+        assert state_of(delta).actions[f"max.{key}"], "its files can still be skipped"
 
 
 @pytest.mark.parametrize("key", ["order_id + 1", "CAST(NULL AS BIGINT)"])

@@ -179,6 +179,8 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
         ("SELECT order_id, SUM(weight) AS w FROM {bronze_items} GROUP BY order_id", KEY, "cast them to DECIMAL"),
         ("SELECT order_id, STDDEV(n) AS w FROM {bronze_items} GROUP BY order_id", None, "compute it from COUNT(x)"),
         ("SELECT order_id, CURDATE() AS d FROM {bronze_items}", None, "is not deterministic"),
+        ("SELECT order_id AS k, NULL AS v FROM {bronze_items}", None, "v has no type, as its value is NULL: write"),
+        ("SELECT order_id AS k, ARRAY(STRUCT(NULL AS v)) AS w FROM {bronze_items}", None, "w has no type"),
         (
             "SELECT order_id, HLL_SKETCH_AGG(n) AS s FROM {bronze_items} GROUP BY order_id",
             KEY,
