@@ -297,7 +297,9 @@ def test_a_forecast_says_of_which_hour_and_strategy_it_is(lake: Shop, monkeypatc
     lake.put(H1, {3: "c"})
     todo = CliRunner().invoke(cli, ["plan", "--next"], catch_exceptions=False).stdout
     assert todo.startswith(f"{H1}: forecast of an incremental refresh\n")
-    assert f"run medallion refresh --hour {H1} --strategy incremental (in Airflow: Strategy incremental)" in todo
+    assert f"run medallion refresh --hour {H1} --strategy incremental (in Airflow: Strategy incremental)" in " ".join(
+        todo.split()
+    )
     done = CliRunner().invoke(cli, ["plan", "--hour", H0], catch_exceptions=False).stdout
     assert done.startswith(f"{H0}: forecast of an incremental refresh, beside what was done\n") and "run " not in done
     found = CliRunner().invoke(cli, ["plan", "--next", "--format", "json"], catch_exceptions=False).stdout
