@@ -26,6 +26,12 @@ def explained(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(autouse=True)
+def _without_a_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a table costs depends on the lake, which a checkout may have from a demo."""
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+
+
 def as_json(*arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(explained(*arguments, "--format", "json"))
     assert found.keys() >= CONTRACT
