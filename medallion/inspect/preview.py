@@ -13,9 +13,9 @@ from medallion.errors import MedallionError, UsageError
 from medallion.model.parsed_query import Schemas, parse
 from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
-from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import Table
 from medallion.model.unknown_columns import without_braces
+from medallion.model.writable_columns import require_distinct_columns
 from medallion.ops.releases import Release
 from medallion.spark.delta_reads import read_table
 from medallion.spark.plans import unknown_relation

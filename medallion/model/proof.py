@@ -41,9 +41,9 @@ from medallion.model.proof_kept import prove_kept
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
-from medallion.model.repeated_columns import require_writable_columns
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns, without_braces
+from medallion.model.writable_columns import require_writable_columns
 
 VERSION = 9  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query

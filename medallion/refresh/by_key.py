@@ -122,9 +122,10 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
 
 
 def _require_few(refresh: Refresh, by: ByKey, count: int, key_count: int, rows: str) -> None:
-    """Raise FullRecompute if so many values have ``rows`` that Spark replaces them more slowly than all of the table.
+    """Raise FullRecompute if Spark is expected to take longer to replace the rows of so many values than all rows.
 
-    count: values whose rows are replaced. key_count: about how many values of the key there are.
+    count: values whose rows are replaced. key_count: about how many values of the key there are. rows: how many rows
+    they have, in words, for the reason.
     """
     if count > MAX_MERGED_SHARE * key_count and is_judged_by_cost(refresh):
         raise FullRecompute(

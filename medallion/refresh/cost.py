@@ -33,11 +33,11 @@ class Costs:
         full: Seconds of each full recompute in an hour; after a day without one, only of those since then.
         incremental: Size of the change and seconds of each incremental refresh, the size in values of its key or bytes.
         full_since_incremental: Full recomputes since the last incremental refresh.
+        incremental_since_full: Incremental refreshes since the last full recompute.
         has_failed: Whether the newest refresh failed.
         method: How the incremental refreshes were done, because sizes of two methods have different units.
         is_retrying: Whether incremental is tried again: what it took a day ago counts no more, and the first refresh,
             which caught up with a day of changes, does not count.
-        incremental_since_full: Incremental refreshes since the last full recompute.
     """
 
     table: str
@@ -168,7 +168,7 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
         if row.table_name is not None and row.status in DID_WORK:
             known = costs.get(row.table_name, Costs(row.table_name))
             costs[row.table_name] = replace(_with(known, row), has_failed=False)
-        elif row.status == "failed":  # of all tables, if it was lost with its process
+        elif row.status == "failed":  # a failed layer counts for all tables: they may have been lost with its process
             names = [*costs] if row.table_name is None else [row.table_name]
             costs |= {name: replace(costs.get(name, Costs(name)), has_failed=True) for name in names}
     return costs
@@ -177,7 +177,8 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
 def _with(known: Costs, row: EventRow) -> Costs:
     """Return the costs of a table with those of one more refresh.
 
-    A refresh that built state costs more than others: it is no sample. It counts as a try of incremental.
+    One that built state costs more than others and is no sample. It counts as a try of incremental, so that the next
+    hour does not pay for another.
     """
     if row.details.get("full_failed"):
         return replace(known, full=(row.seconds,), full_since_incremental=0, incremental_since_full=0)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.writable_columns import require_distinct_columns
 from medallion.spark.session import explained
 from medallion.sql_text import backquoted
 

@@ -33,14 +33,13 @@ def add_up(delta: "DeltaTable", folder: Place, groups: Sequence[str], metadata: 
     """
     import pyarrow as pa
 
+    if unreadable_here(delta) or unwritable_here(delta) or not can_number(delta):
+        return 0
     snapshot = snapshot_of(delta, folder)
     counters = [name for name in snapshot.schema.names if name not in groups]
     kinds = {name: _sql_type(snapshot.schema.field(name).type) for name in counters}
     added = add_actions(folder, delta.version(), snapshot.paths)
-    too_large = sum(file["size"] for file in added.values()) > MAX_BYTES
-    if too_large or None in kinds.values() or not can_number(delta):
-        return 0
-    if unreadable_here(delta) or unwritable_here(delta):
+    if None in kinds.values() or sum(file["size"] for file in added.values()) > MAX_BYTES:
         return 0
     keys = ", ".join(map(quoted, groups))
     sums = ", ".join(f"CAST(SUM({quoted(name)}) AS {kind}) AS {quoted(name)}" for name, kind in kinds.items())

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from medallion.errors import MedallionError
-from medallion.model.repeated_columns import require_distinct_columns
 from medallion.model.table import Feed, Table
+from medallion.model.writable_columns import require_distinct_columns
 from medallion.spark.empty_frames import EmptyFrames
 from tests.proving import derivation
 
