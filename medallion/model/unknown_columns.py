@@ -5,6 +5,7 @@ Only certain errors are reported. Constructs that cannot be resolved here, such 
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
@@ -12,9 +13,11 @@ from sqlglot.optimizer.scope import Scope
 from medallion.errors import MedallionError
 from medallion.model.parsed_query import Schemas, parse, root_scope, sources_of
 from medallion.model.plan import UnknownRelation
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Table
 
-Node = Feed | ChangeLog | Table
+if TYPE_CHECKING:
+    from medallion.model.registry import Node
+
 Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: the name in messages, and the columns
 
 
@@ -92,7 +95,7 @@ def _message(table: Table, column: exp.Column, read: Sources) -> str:
     return f"{place_in_module(table, column.this.meta.get('line'))}: {who} {has} no column {column.name}: {hint}"
 
 
-def without_braces(table: Table, found: UnknownRelation, nodes: Mapping[str, Node]) -> str:
+def without_braces(table: Table, found: UnknownRelation, nodes: Mapping[str, "Node"]) -> str:
     """Say where the query of ``table`` reads a name without braces, and what to write instead."""
     name, place = found.name, place_in_module(table, found.line)
     if name.lower() in nodes:
