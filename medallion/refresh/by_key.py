@@ -68,7 +68,7 @@ def _upsert(
         if data is not None:
             _require_touched(data, column, values)
         elif len(values) > delta_writes.MAX_LISTED_KEYS:
-            _require_few(refresh, by, len(values), trace.key_count, "more or wider rows than are written beside Spark")
+            _require_few(refresh, by, len(values), trace.key_count, "more or wider rows than one process writes")
         if data is None or not _replace_here(refresh, data, column, values, commit):
             return _upsert(refresh, by, values, clustering, by_spark=True)
         count = data.num_rows

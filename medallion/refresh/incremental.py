@@ -19,6 +19,7 @@ from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, TrialO
 from medallion.refresh.recent import refresh_recent
 from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.session import explained
+from medallion.storage.fence import LeaseLost
 
 
 def refresh_incremental(run: RefreshRun, table: Table) -> Written:
@@ -52,6 +53,8 @@ def _try_full(run: RefreshRun, table: Table, reason: TrialOfFull) -> Written:
     """Recompute a table though it could be refreshed incrementally; if that fails, do the latter and warn."""
     try:
         return replace(refresh_full(run, table), note=f"full recompute: {reason}")
+    except LeaseLost:  # another process is the writer now: nothing may be written in another way either
+        raise
     except MedallionError as error:
         written = refresh_incremental(replace(run, judges_cost=False), table)
         warning = written.warning or f"refreshed incrementally, as a full recompute was tried and failed: {error}"

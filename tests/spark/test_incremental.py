@@ -48,6 +48,7 @@ from medallion.spark.delta_reads import read_changes
 from medallion.storage import deletion_vectors, delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
+from medallion.storage.fence import LeaseLost
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
 from medallion.storage.live_rows import read_live_rows
@@ -493,7 +494,7 @@ def test_rows_beyond_what_this_process_writes_are_written_by_spark(
     ("changed", "rows"),
     [
         ({"MAX_LOCAL_ROWS": 2}, r"about [\d,]+ rows"),
-        ({"collect": lambda *_: None}, "more or wider rows than are written beside Spark"),
+        ({"collect": lambda *_: None}, "more or wider rows than one process writes"),
     ],
     ids=["expected", "found out when they are collected"],
 )
@@ -524,15 +525,22 @@ def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
 def test_a_full_recompute_that_is_only_tried_does_not_fail_the_hour(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_memory(*_: object) -> Written:
-        raise MedallionError("silver_orders_enriched could not be computed: out of memory")
+    errors = [
+        LeaseLost("another process is the writer of the lake"),
+        MedallionError("silver_orders_enriched could not be computed: out of memory"),
+    ]
+
+    def failing(*_: object) -> Written:
+        raise errors.pop(0)
 
     some_orders(shop, "pending")
     refresh(shop, 0, select="+silver_orders_enriched")
     monkeypatch.setattr(Costs, "reason_to_try_full", lambda *_, **__: "it is tried once")
-    monkeypatch.setattr("medallion.refresh.incremental.refresh_full", without_memory)
+    monkeypatch.setattr("medallion.refresh.incremental.refresh_full", failing)
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     some_orders(shop, "shipped")
+    with pytest.raises(LeaseLost):
+        refresh(shop, 1, select="+silver_orders_enriched")
     written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
     assert (written.method, written.strategy, written.full_failed) == (RefreshMethod.UPSERT, "incremental", True)
     assert written.warning and "tried and failed: silver_orders_enriched could not be computed" in written.warning
