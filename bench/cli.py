@@ -159,7 +159,8 @@ def streaming(hours: int, every: float) -> None:
 
 @click.command("feldera-program")
 def feldera_program() -> None:
-    """Print all tables as one Feldera program, generated from the same declarations."""
+    """Print all tables of this project as one Feldera program, generated from the same declarations."""
     from bench.feldera.program import program
+    from medallion.project import find_project
 
-    click.echo(program(), nl=False)
+    click.echo(program(find_project(or_checkout=False).registry()), nl=False)

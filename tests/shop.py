@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from medallion.model.registry import Node, Registry
+from medallion.model.registry import Registry
 from medallion.model.registry import build as build_of
+from medallion.model.table import Node
 from medallion.project import project_at
 
 PROJECT = Path(__file__).resolve().parents[1]

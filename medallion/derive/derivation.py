@@ -12,10 +12,10 @@ from medallion.derive.parts import Parts
 from medallion.errors import MedallionError
 from medallion.model.methods import Additive, ByKey, Full, Kept, Method
 from medallion.model.plan import Analyser, Nondeterministic, NoPlans, Unprovable
-from medallion.model.proof import Node, Prover
+from medallion.model.proof import Prover
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 
 UPSERT, AGGREGATE, LATEST = RefreshMethod.UPSERT, RefreshMethod.INCREMENTAL_AGGREGATE, RefreshMethod.LATEST_ROWS
 

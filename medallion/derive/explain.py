@@ -13,9 +13,8 @@ from medallion.model.additive_split import Split, split_of
 from medallion.model.kept_text import counted_values, inputs_of, relation_text
 from medallion.model.methods import Additive, ByKey, Full, Kept, KeptPart, Method, Recent, Via
 from medallion.model.needs import Needs
-from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 
 _NOT_NULL = re.compile(r'\(("\w+") IS NOT NULL\)')
 _COMPARISON = re.compile(r"""\(("\w+") (?:[<>=]+|IN|LIKE) .*\)|\w+_with\(("\w+"), .*\)""")

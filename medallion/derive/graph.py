@@ -11,9 +11,9 @@ from medallion.derive.sources import Sources, sources_of
 from medallion.errors import MedallionError
 from medallion.model.methods import Additive, ByKey, Kept, Method
 from medallion.model.plan import Unprovable
-from medallion.model.proof import Node, Prover
+from medallion.model.proof import Prover
 from medallion.model.proof_additive import Reading, prove_additive
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 
 
 @dataclass(frozen=True)

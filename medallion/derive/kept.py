@@ -12,10 +12,9 @@ from medallion.derive.sources import Place, inputs_below, nodes_below, sources_o
 from medallion.model.kept_text import inputs_of, relation_text
 from medallion.model.methods import ByKey, Kept, KeptPart
 from medallion.model.plan import Plan, Unprovable
-from medallion.model.proof import Node
 from medallion.model.proof_additive import Reading
 from medallion.model.proof_kept import plan_of, prove_kept, proven_part, rest_of
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 
 
 def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> tuple[Kept | None, str]:

@@ -7,9 +7,9 @@ from itertools import islice, product
 from medallion.derive.sources import Place, Sources
 from medallion.model.methods import ByKey, Via
 from medallion.model.plan import Unprovable
-from medallion.model.proof import Node, Prover
+from medallion.model.proof import Prover
 from medallion.model.proof_by_key import prove_by_key
-from medallion.model.table import Feed, Table
+from medallion.model.table import Feed, Node, Table
 
 MAX_PATHS = 24  # most combinations of paths to a key that are tried
 _NUMBERS = frozenset({"smallint", "int", "bigint"})

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from medallion.expect.literals import duckdb_text, sql_list, with_lists
 from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
+from medallion.sql_text import quoted
 
 Severity = Literal["critical", "warning", "drop"]
 _ROW_COUNT = re.compile(r"\(\s*SELECT\s+COUNT\(\*\)(?:\s+AS\s+\w+)?\s+FROM\s+\{\w+\}\s*\)", re.IGNORECASE)
@@ -83,7 +84,7 @@ def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "c
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
     """Expect that no two rows have the same values in ``columns``; nulls are equal to each other."""
-    names = ", ".join(columns)
+    names, meaning = ", ".join(map(quoted, columns)), f"{', '.join(columns)} is unique"
     # Numbering rows costs half as much as grouping by a key, if the key is unique, as is normal.
     query = f"""
         SELECT {names}, MAX(copy) AS copies
@@ -91,8 +92,8 @@ def unique(*columns: str, severity: Severity = "critical") -> Expectation:
         WHERE copy > 1
         GROUP BY {names}
     """
-    scope = Keys(columns)
-    return no_rows(query, f"{names} is unique", severity=severity, by_change=scope, grouped=Grouped(names, "copies"))
+    grouped = Grouped(", ".join(columns), "copies")
+    return no_rows(query, meaning, severity=severity, by_change=Keys(columns), grouped=grouped)
 
 
 def in_set(
@@ -172,12 +173,13 @@ def refers_to(
 ) -> Expectation:
     """Expect every non-null value of ``column`` to exist in column ``key`` (by default the same name) of ``table``."""
     key = key or column
+    checked, known = f"checked.{quoted(column)}", f"known.{quoted(key)}"
     query = f"""
-        SELECT checked.{column}, COUNT(*) AS rows_with_it
+        SELECT {checked}, COUNT(*) AS rows_with_it
         FROM {{batch}} AS checked
-        LEFT JOIN {{{table}}} AS known ON known.{key} = checked.{column}
-        WHERE known.{key} IS NULL AND checked.{column} IS NOT NULL
-        GROUP BY checked.{column}
+        LEFT JOIN {{{table}}} AS known ON {known} = {checked}
+        WHERE {known} IS NULL AND {checked} IS NOT NULL
+        GROUP BY {checked}
     """
     scope: ByChange = Lookup(((table, key, column),))
     if allowed_percent:
@@ -187,7 +189,7 @@ def refers_to(
         SELECT *
         FROM unknown
         WHERE 100 * (SELECT SUM(rows_with_it) FROM unknown)
-            > {allowed_percent} * (SELECT COUNT({column}) FROM {{batch}})
+            > {allowed_percent} * (SELECT COUNT({quoted(column)}) FROM {{batch}})
         ORDER BY rows_with_it DESC
     """
     meaning = _but(f"every {column} is in {table}", allowed_percent)

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.parsed_query import Schemas, parse
 from medallion.model.registry import Registry
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import ChangeLog, Node, Table
 
 if TYPE_CHECKING:
     from sqlglot.lineage import Node as Origin
-
-Node = Feed | ChangeLog | Table
 
 
 @dataclass(frozen=True, order=True)

@@ -18,8 +18,8 @@ from medallion.ingest.source import Source, open_source
 from medallion.model.methods import Additive, Kept
 from medallion.model.refresh_lock import method_kind
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.registry import Node, Registry
-from medallion.model.table import ChangeLog, Table
+from medallion.model.registry import Registry
+from medallion.model.table import ChangeLog, Node, Table
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.refresh.additive import SMALL_INPUTS, is_worth_state

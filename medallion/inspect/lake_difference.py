@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from medallion.inspect.query import digest, open_release, types_of
-from medallion.model.registry import Node
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 from medallion.ops import releases
 from medallion.storage.lake import Lake
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.model.registry import Node, Registry
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.registry import Registry
+from medallion.model.table import ChangeLog, Feed, Node, Table
 from medallion.ops.events import Event
 from medallion.project import find_project
 from medallion.storage.lake import Lake

@@ -15,7 +15,7 @@ from medallion.model.plan import Column, declared_columns
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.model.unknown_columns import without_braces
-from medallion.model.writable_columns import require_distinct_columns
+from medallion.model.writable_columns import require_writable_columns
 from medallion.ops.releases import Release
 from medallion.spark.delta_reads import read_table
 from medallion.spark.plans import unknown_relation
@@ -107,14 +107,14 @@ class Preview:
         frames: dict[str, Any] = {name: self._input(name) for name in table.inputs}
         try:
             rows = self.spark.sql(table.query, **frames)
-            names = rows.columns
+            columns = rows.dtypes
         except AnalysisException as error:
             if (relation := unknown_relation(error)) is not None:
                 raise MedallionError(without_braces(table, relation, self.tables.tables)) from None
             if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
                 self._require_current_inputs(table, {name: frame.columns for name, frame in frames.items()})
             raise
-        require_distinct_columns(table, names)
+        require_writable_columns(table, columns)
         return rows
 
     def _require_current_inputs(self, table: Table, columns: Mapping[str, Iterable[str]]) -> None:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import UsageError
-from medallion.model.registry import Node, Registry
+from medallion.model.registry import Registry
+from medallion.model.table import Node
 from medallion.ops.releases import Release
 from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake

@@ -15,8 +15,8 @@ from medallion.csv_cells import plain_cells
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
-from medallion.model.registry import Node, Registry
-from medallion.model.table import Table
+from medallion.model.registry import Registry
+from medallion.model.table import Node, Table
 from medallion.ops.releases import Release
 from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake

@@ -15,8 +15,7 @@ from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.unfinished_erasure import describe_unfinished_erasure
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.hour_history import goes_with_clock
-from medallion.model.registry import Node
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 from medallion.ops import event_log, releases
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.lake_tables import tables_of

@@ -5,8 +5,8 @@ from typing import Any
 
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
-from medallion.model.registry import Node, Registry
-from medallion.model.table import Table
+from medallion.model.registry import Registry
+from medallion.model.table import Node, Table
 from medallion.ops.releases import Release
 from medallion.storage.lake import Lake, hour_in, is_complete, state_of
 from medallion.storage.named_versions import open_current

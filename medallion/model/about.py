@@ -7,7 +7,7 @@ from medallion.errors import BadDeclaration
 from medallion.model.chart import output_columns
 
 if TYPE_CHECKING:
-    from medallion.model.registry import Node
+    from medallion.model.table import Node
 
 _TAG = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 

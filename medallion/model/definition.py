@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from hashlib import sha256
 
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Node, Table
 
 
-def definition_keys(nodes: Mapping[str, Feed | ChangeLog | Table]) -> dict[str, str]:
+def definition_keys(nodes: Mapping[str, Node]) -> dict[str, str]:
     """Return, by table, a key that changes whenever the definition of the table changes.
 
     The definition comprises query, keys, refresh policy and declared columns, of the table and of all tables that it is

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, build_scope
 
 from medallion.errors import MedallionError
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Node, Table
 
 Kind = Literal["integer", "decimal", "floating", "other", "unknown"]
 
@@ -57,7 +57,7 @@ def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scop
 class Schemas:
     """The columns of every table, with the kind of their type if known."""
 
-    nodes: Mapping[str, Feed | ChangeLog | Table]
+    nodes: Mapping[str, Node]
     _known: dict[str, Mapping[str, Kind]] = field(default_factory=dict)
     _scopes: dict[int, tuple[Scope, dict[str, Mapping[str, Kind]]]] = field(default_factory=dict)
     _outputs: dict[int, tuple[Scope, Mapping[str, Kind]]] = field(default_factory=dict)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError
 
 if TYPE_CHECKING:
-    from medallion.model.registry import Node
-    from medallion.model.table import Feed
+    from medallion.model.table import Feed, Node
 
 _SUBJECT_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 

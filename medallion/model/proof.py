@@ -41,14 +41,12 @@ from medallion.model.proof_kept import prove_kept
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Node, Table
 from medallion.model.unknown_columns import place_in_module, unknown_columns, without_braces
 from medallion.model.writable_columns import require_writable_columns
 
 VERSION = 9  # version of the proofs; what another version proved is proven again
 _POSITION = re.compile(r"\(line (\d+), pos \d+\)|\bline (\d+) pos \d+")  # how Spark names a place in a query
-
-Node = Feed | ChangeLog | Table
 
 
 def prove(
@@ -93,7 +91,7 @@ class Prover:
             _PROVEN[key] = self.known.get(key) or self._prove(table, inputs, key)
         else:
             _PROVEN[key] = _PROVEN.pop(key)  # move it to the end, as the last one proven
-        require_writable_columns(table, _PROVEN[key].columns)
+        _require_writable(table, _PROVEN[key].columns)
         return _PROVEN[key]
 
     def is_known(self, table: Table) -> bool:
@@ -121,7 +119,7 @@ class Prover:
         inputs = {name: self.columns_of(name) for name in table.inputs}
         proof = self.known.get(self._proof_key(table, inputs))
         columns = proof.columns if proof else self._analysis(table, inputs).columns
-        require_writable_columns(table, columns)
+        _require_writable(table, columns)
         return columns
 
     def _proof_key(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
@@ -239,6 +237,10 @@ def _states_by_key(table: Table) -> dict[str, str]:
     """Return the SQL of each state that is followed by a key, by its kept relation."""
     parts = table.method.parts if isinstance(table.method, Kept) else ()
     return {part.name: state_text(part) for part in parts if part.by is not None}
+
+
+def _require_writable(table: Table, columns: Iterable[Column]) -> None:
+    require_writable_columns(table, ((name, kind) for name, kind, _ in columns))
 
 
 def _only_read(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> dict[str, tuple[Column, ...]]:

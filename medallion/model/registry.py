@@ -18,9 +18,7 @@ from medallion.model.column_types import UnreadableColumn, is_key_type, is_order
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
 from medallion.model.personal import require_erasable
-from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Table
-
-Node = Feed | ChangeLog | Table
+from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Node, Table
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a column that Delta keeps statistics of
 

@@ -283,5 +283,8 @@ class ChangeLog:
         return (*_grain(self.keys, ()), *required)
 
 
+Node = Feed | ChangeLog | Table  # of the graph of tables
+
+
 def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:
     return (unique(*keys), *(not_null(key) for key in keys if key not in nullable))

@@ -16,7 +16,7 @@ from medallion.model.plan import UnknownRelation
 from medallion.model.table import Table
 
 if TYPE_CHECKING:
-    from medallion.model.registry import Node
+    from medallion.model.table import Node
 
 Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: the name in messages, and the columns
 

@@ -2,24 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
 from medallion.errors import MedallionError
 from medallion.model.parsed_query import parse
-from medallion.model.plan import Column
 from medallion.model.table import Table
 from medallion.model.unknown_columns import place_in_module
 
 _VOID = re.compile(r"(?:^|[<:,])void(?:$|[>,])", re.IGNORECASE)
 
 
-def require_writable_columns(table: Table, columns: Iterable[Column]) -> None:
-    """Raise MedallionError if two ``columns`` of ``table`` have one name, or one is only ever NULL, without a type."""
+def require_writable_columns(table: Table, columns: Iterable[tuple[str, str]]) -> None:
+    """Raise MedallionError if two columns of ``table`` have one name, or one is only ever NULL, without a type.
+
+    columns: those of its query, each with its type in Spark's words. As in Delta, letter case makes no difference. The
+    error names module, line and remedy.
+    """
     columns = [*columns]
-    require_distinct_columns(table, (name for name, *_ in columns))
-    for name, kind, *_ in columns:
+    _require_distinct(table, [name for name, _ in columns])
+    for name, kind in columns:
         if _VOID.search(kind):
             line, _ = _place(table, name.lower())
             raise MedallionError(
@@ -28,12 +31,7 @@ def require_writable_columns(table: Table, columns: Iterable[Column]) -> None:
             )
 
 
-def require_distinct_columns(table: Table, names: Iterable[str]) -> None:
-    """Raise MedallionError if two columns of ``table`` have one name; module, line and remedy are named.
-
-    names: the columns of its query, as Spark has them. As in Delta, letter case makes no difference.
-    """
-    names = [*names]
+def _require_distinct(table: Table, names: Sequence[str]) -> None:
     counts = {name: count for name, count in Counter(map(str.lower, names)).items() if count > 1}
     if not counts:
         return

@@ -10,8 +10,7 @@ from medallion.errors import CheckFailed
 from medallion.ingest import ledger
 from medallion.ingest.change_origins import ChangeOrigins
 from medallion.ingest.restatement import read_restatement
-from medallion.model.registry import Node
-from medallion.model.table import QUARANTINE, Table
+from medallion.model.table import QUARANTINE, Node, Table
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog

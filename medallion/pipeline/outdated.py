@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, advice
 from medallion.ingest import ledger
-from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import EventType
 from medallion.pipeline.driver import Driver

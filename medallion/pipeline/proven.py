@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from medallion.derive.derivation import derive
 from medallion.model.methods import Full
 from medallion.model.plan import Analyser, Analysis, Column, NoPlans, declared_columns
-from medallion.model.proof import Node, Prover, prove
+from medallion.model.proof import Prover, prove
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

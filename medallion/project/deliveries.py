@@ -19,8 +19,7 @@ from medallion.model.delivery import (
     UnusableDelivery,
     parse_completeness,
 )
-from medallion.model.registry import Node
-from medallion.model.table import Feed
+from medallion.model.table import Feed, Node
 
 KEYS = ("format", "layout", "snapshot", "complete", "moments", "decimals", "version")
 FEED_KEYS = (*KEYS, "name", "table")

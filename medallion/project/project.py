@@ -22,8 +22,8 @@ from typing import Any
 from medallion.errors import BadDeclaration, MedallionError, UsageError, one_line
 from medallion.expect.vocabulary import Expectation
 from medallion.model.refresh_lock import NAME, with_methods
-from medallion.model.registry import Node, Registry, as_declared, build
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.registry import Registry, as_declared, build
+from medallion.model.table import ChangeLog, Feed, Node, Table
 from medallion.project import manifest
 from medallion.project.deliveries import USUAL_DELIVERIES, Deliveries
 from medallion.project.manifest import Manifest, read_manifest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Node, Table
 from medallion.refresh.inputs import commits_of, ids_of, versions_of
 from medallion.refresh.refresh_run import RefreshRun
 from medallion.spark.collect import collect
@@ -70,7 +70,7 @@ def files_by_key(state: TableState, marks_from: int | None) -> int:
     return min(_MAX_FILES, 1 + wanted)
 
 
-def replaced_by(table: Feed | ChangeLog | Table) -> tuple[str, ...]:
+def replaced_by(table: Node) -> tuple[str, ...]:
     """Return the columns by whose values a commit of the table replaces rows."""
     method = table.method if isinstance(table, Table) else None
     return (method.column,) if isinstance(method, ByKey) else table.keys

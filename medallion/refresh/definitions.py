@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
-from medallion.model.registry import Node, Registry
+from medallion.model.registry import Registry
 from medallion.model.selection import upstream_of
-from medallion.model.table import Table
+from medallion.model.table import Node, Table
 from medallion.ops.releases import Release
 from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import Lake

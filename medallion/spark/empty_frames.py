@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from medallion.model.table import ChangeLog, Feed, Table
-from medallion.model.writable_columns import require_distinct_columns
+from medallion.model.table import Node, Table
+from medallion.model.writable_columns import require_writable_columns
 from medallion.spark.session import explained
 from medallion.sql_text import backquoted
 
@@ -18,21 +18,22 @@ class EmptyFrames:
     The query of a table is analysed when its frame is first needed, after the queries of its inputs.
     """
 
-    def __init__(self, spark: "SparkSession", nodes: Mapping[str, Feed | ChangeLog | Table]) -> None:
+    def __init__(self, spark: "SparkSession", nodes: Mapping[str, Node]) -> None:
         self._spark, self._nodes = spark, nodes
         self._types: dict[str, list[tuple[str, str]]] = {}
 
     def analyse(self, table: Table) -> list[tuple[str, str]]:
         """Return the columns of ``table``, each with its type.
 
-        Raises MedallionError if Spark cannot analyse the query of the table or of one of its inputs, or if it gives two
-        columns of one name.
+        Raises MedallionError if Spark cannot analyse the query of the table or of one of its inputs, or if Delta could
+        not write its columns.
         """
         frames: dict[str, Any] = {name: self._frame(name) for name in table.inputs}
         with explained(f"the query of {table.name} is wrong"):
             schema = self._spark.sql(table.query, **frames).schema
-        require_distinct_columns(table, schema.names)
-        return [(field.name, field.dataType.simpleString()) for field in schema]
+        columns = [(field.name, field.dataType.simpleString()) for field in schema]
+        require_writable_columns(table, columns)
+        return columns
 
     def _frame(self, name: str) -> "DataFrame":
         if name not in self._types:

@@ -13,8 +13,8 @@ from medallion.html.templating import Grid, Link, Long, Plot, in_words, render, 
 from medallion.inspect.headlines import Headline, compared_release, read_headline
 from medallion.inspect.results import Sample, Series, TableResult, published_tables, read_result
 from medallion.model.chart import Chart
-from medallion.model.registry import Node, Registry
-from medallion.model.table import Table
+from medallion.model.registry import Registry
+from medallion.model.table import Node, Table
 from medallion.ops import releases
 from medallion.storage.files import side_by_side
 from medallion.storage.lake import Lake

@@ -14,8 +14,8 @@ from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.results import Sample, order_of, read_sample
 from medallion.inspect.table_history import TableRefresh, describe_recent, table_history
 from medallion.model.refresh_lock import NAME, Entry, read_lock
-from medallion.model.registry import Node, Registry
-from medallion.model.table import Feed, Table
+from medallion.model.registry import Registry
+from medallion.model.table import Feed, Node, Table
 from medallion.ops import releases
 from medallion.project import find_project
 from medallion.refresh.definitions import CHANGED, is_definition_changed

@@ -116,6 +116,21 @@ def test_every_word_finds_the_rows_that_break_it(shop: Lake) -> None:
         assert sorted(map(str, result.examples)) == sorted(map(str, examples)), expectation.meaning
 
 
+def test_a_column_may_have_a_name_that_sql_reserves(lake: Lake) -> None:
+    lake.write("shop", pa.table({"order": ["a", "a", "c"], "group": [1, 2, -3]}))
+    lake.write("orders", pa.table({"order": ["a"], "end": ["c"]}))
+
+    told = lake.judge(
+        *(unique("order"), unique("order", "group"), not_null("order"), in_set("order", ("a",)), at_least("group", 0)),
+        *(refers_to("order", "orders"), refers_to("order", "orders", "end", allowed_percent=90)),
+        *(at_least("group", 0, allowed_percent=50), in_set("order", ("a",), allowed_percent=20)),
+    )
+
+    assert [result.error for result in told] == [None] * len(told)
+    assert [result.success for result in told] == [False, True, True, False, False, False, True, True, False]
+    assert told[5].examples == ({"order": "c", "rows_with_it": "1"},)
+
+
 def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
     lake.write("shop", pa.table({"id": [1, 2, 3]}))
 

@@ -7,7 +7,7 @@ import pytest
 from medallion.errors import BadDeclaration
 from medallion.inspect.column_descriptions import column_descriptions, undescribed
 from medallion.inspect.column_lineage import ColumnOf
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import ChangeLog, Feed, Node, Table
 from tests.shop import build, registry
 
 FEED = Feed(
@@ -32,7 +32,7 @@ SILVER = Table(
 )
 
 
-def described(*tables: Feed | ChangeLog | Table) -> dict[str, str]:
+def described(*tables: Node) -> dict[str, str]:
     found = column_descriptions(build(tables))
     return {f"{column.table}.{column.column}": text for column, text in found.items()}
 

@@ -10,7 +10,7 @@ from medallion.errors import MedallionError
 from medallion.model.additive_split import Split, split_of
 from medallion.model.methods import Additive, ByKey, Recent, Via
 from medallion.model.proven import Proof
-from medallion.model.table import ChangeLog, Feed, Table
+from medallion.model.table import Feed, Node, Table
 from tests.proving import keyed, prove
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
@@ -40,9 +40,7 @@ CASED = Table(
 TWICE = Table(
     keys=("item_id",), query="SELECT item_id, order_id, n AS Order_Id, n FROM {bronze_items}", name="silver_twice"
 )
-NODES: dict[str, Feed | ChangeLog | Table] = {
-    node.name: node for node in (ITEMS, ORDERS, USERS, NOTES, LINES, CASED, TWICE)
-}
+NODES: dict[str, Node] = {node.name: node for node in (ITEMS, ORDERS, USERS, NOTES, LINES, CASED, TWICE)}
 Method = ByKey | Additive | Recent | None
 KEY, PART = ByKey("order_id"), Additive(("a",))
 

@@ -8,8 +8,7 @@ import pytest
 from medallion.model.methods import Additive, ByKey, Recent
 from medallion.model.plan import Expression
 from medallion.model.plan import Node as PlanNode
-from medallion.model.proof import Node
-from medallion.model.table import Feed
+from medallion.model.table import Feed, Node
 from tests.proving import refusal as refusal_over
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query

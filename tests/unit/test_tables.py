@@ -14,8 +14,7 @@ from bench.duck import translated
 from medallion.errors import MedallionError, UsageError
 from medallion.expect.vocabulary import in_set, no_rows, not_null, unique
 from medallion.model.dropped_rows import split_dropped_rows
-from medallion.model.registry import Node
-from medallion.model.table import Feed, Table
+from medallion.model.table import Feed, Node, Table
 from tests.shop import build, registry
 
 FEEDS = {

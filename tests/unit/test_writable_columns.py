@@ -7,7 +7,7 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.table import Feed, Table
-from medallion.model.writable_columns import require_distinct_columns
+from medallion.model.writable_columns import require_writable_columns
 from medallion.spark.empty_frames import EmptyFrames
 from tests.proving import derivation
 
@@ -57,11 +57,15 @@ def test_the_line_of_a_repeated_column_is_named(tmp_path: Path) -> None:
         module.write_text(f'"""X."""\n\nQUERY = """{query}"""\n')
         table = Table(keys=("k",), query=query, name="gold_x", layer="gold", module=module)
         with pytest.raises(MedallionError, match=rf"^spark_jobs/gold/x\.py, line {line}: its query gives"):
-            require_distinct_columns(table, names)
+            require_writable_columns(table, [(name, "bigint") for name in names])
 
 
-def test_a_column_that_is_given_twice_is_refused_without_plans_too(spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("columns", "problem"), [("fare, fare", "its query gives fare twice"), ("NULL AS v", "v has no type")]
+)
+def test_what_delta_cannot_write_is_refused_without_plans_too(spark: Any, columns: str, problem: str) -> None:
     """As where a Spark Connect server analyses the query."""
-    table = Table(keys=("k",), query="SELECT k, fare, fare FROM {bronze_orders}", name="gold_x", layer="gold")
-    with pytest.raises(MedallionError, match="its query gives fare twice"):
+    query = f"SELECT k, {columns} FROM {{bronze_orders}}"
+    table = Table(keys=("k",), query=query, name="gold_x", layer="gold")
+    with pytest.raises(MedallionError, match=problem):
         EmptyFrames(spark, NODES).analyse(table)
