@@ -124,24 +124,35 @@ class AggregateState:
 
 
 def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
-    """Return the groups that ``differences`` changed, before and after; ``log`` contains them already."""
-    keys, log_keys = _list("`{0}`", part.keys), _list("log.`{0}`", part.keys)
+    """Return the groups that ``differences`` changed, before and after; ``log`` contains them already.
+
+    A group that lost its last row may be gone from the log: upkeep leaves out groups that add up to 0.
+    """
+    keys = _list("`{0}`", part.keys)
     same = " AND ".join(f"log.`{key}` <=> added.`{key}`" for key in part.keys)
 
     def side(number: int, counter: str) -> str:
         counters = ", ".join(f"CAST({counter.format(c)} AS {_type(log, c)}) AS `{c}`" for c in part.counters)
         return f"STRUCT({number} AS {SIDE}, {keys}, {counters})"
 
+    zeros = {c: f"CAST(0 AS {_type(log, c)})" for c in part.counters}
+    of_log = ", ".join(f"log.`{c}`, {zero} AS `_added_{c}`" for c, zero in zeros.items())
+    of_added = ", ".join(f"{zero} AS `{c}`, `{c}` AS `_added_{c}`" for c, zero in zeros.items())
     changed = f"""
         WITH added AS (
             SELECT {keys}, {_list("SUM(`{0}`) AS `{0}`", part.counters)} FROM {{differences}} GROUP BY {keys}
         ),
-        changed AS (
-            SELECT /*+ BROADCAST(added) */
-                {log_keys}, {_list("SUM(log.`{0}`) AS `{0}`, FIRST(added.`{0}`) AS `_added_{0}`", part.counters)}
+        parts AS (
+            SELECT /*+ BROADCAST(added) */ {_list("log.`{0}`", part.keys)}, {of_log}
             FROM {{log}} AS log
-            INNER JOIN added ON {same}
-            GROUP BY {log_keys}
+            LEFT SEMI JOIN added ON {same}
+            UNION ALL
+            SELECT {keys}, {of_added} FROM added
+        ),
+        changed AS (
+            SELECT {keys}, {_list("SUM(`{0}`) AS `{0}`, SUM(`_added_{0}`) AS `_added_{0}`", part.counters)}
+            FROM parts
+            GROUP BY {keys}
         ),
         sides AS (
             SELECT INLINE(ARRAY({side(-1, "`{0}` - `_added_{0}`")}, {side(1, "`{0}`")})) FROM changed

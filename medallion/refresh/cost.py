@@ -36,6 +36,7 @@ class Costs:
         incremental_since_full: Incremental refreshes since the last full recompute.
         has_failed: Whether the newest refresh failed.
         method: How the incremental refreshes were done, because sizes of two methods have different units.
+        full_failed: Whether the last full recompute that was chosen failed: until full is due again, none is chosen.
         is_retrying: Whether incremental is tried again: what it took a day ago counts no more, and the first refresh,
             which caught up with a day of changes, does not count.
     """
@@ -48,6 +49,7 @@ class Costs:
     incremental_since_full: int = 0
     has_failed: bool = False
     method: str | None = None
+    full_failed: bool = False
     is_retrying: bool = False
 
     def predict_seconds(self, changed: int, share: float | None = None) -> float:
@@ -120,7 +122,9 @@ class Costs:
 
     @property
     def _known_full_seconds(self) -> float | None:
-        """What a full recompute takes, if enough is known of incremental refreshes to compare."""
+        """What a full recompute takes, if it may be chosen and enough is known of incremental refreshes to compare."""
+        if self.full_failed and self.incremental_since_full < self.retry_after:
+            return None
         return self.full_seconds if len(self.incremental) >= MIN_SAMPLES else None
 
     @property
@@ -181,19 +185,19 @@ def _with(known: Costs, row: EventRow) -> Costs:
     hour does not pay for another.
     """
     if row.details.get("full_failed"):
-        return replace(known, full=(row.seconds,), full_since_incremental=0, incremental_since_full=0)
+        return replace(known, full_failed=True, full_since_incremental=0, incremental_since_full=0)
     changed = row.details.get("changed")
     if row.strategy != "full" and changed is not None and known.full_since_incremental >= BEFORE_RETRY:
         return replace(known, incremental=(), full_since_incremental=0, is_retrying=True)
     if read_state_work(row.details):
         return replace(known, full_since_incremental=0)
     if row.strategy == "full" and row.hour is None:
-        return replace(known, load=row.seconds)
+        return replace(known, load=row.seconds, full_failed=False)
     if row.strategy == "full":
         since = known.full_since_incremental + 1
         is_retry = known.incremental_since_full >= BEFORE_RETRY  # what was slow on a cold Spark counts no more
         full = (row.seconds,) if is_retry else (*known.full, row.seconds)
-        return replace(known, full=full, full_since_incremental=since, incremental_since_full=0)
+        return replace(known, full=full, full_failed=False, full_since_incremental=since, incremental_since_full=0)
     if changed is None:
         return known
     method = row.details.get("method")

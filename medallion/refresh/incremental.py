@@ -15,11 +15,12 @@ from medallion.refresh.additive import SMALL_INPUTS, is_worth_state, reason_to_r
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import lost_part, refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
-from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, TrialOfFull, former_state
+from medallion.refresh.plan import FullByChoice, FullRecompute, ProofViolated, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.session import explained
 from medallion.storage.fence import LeaseLost
+from medallion.storage.files import read_json, write_json
 
 
 def refresh_incremental(run: RefreshRun, table: Table) -> Written:
@@ -38,8 +39,8 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
     except ProofViolated as violation:
         written = refresh_full(run, table)
         return replace(written, note=f"full recompute: {violation}", warning=str(violation))
-    except TrialOfFull as reason:
-        return _try_full(run, table, reason)
+    except FullByChoice as reason:
+        return _recompute_by_choice(run, table, reason)
     except FullRecompute as reason:
         return replace(refresh_full(run, table), note=f"full recompute: {reason}")
     except Exception:
@@ -49,16 +50,29 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
         return replace(written, note=f"full recompute: {lost}", warning=written.warning or f"recomputed, as {lost}")
 
 
-def _try_full(run: RefreshRun, table: Table, reason: TrialOfFull) -> Written:
-    """Recompute a table though it could be refreshed incrementally; if that fails, do the latter and warn."""
-    try:
-        return replace(refresh_full(run, table), note=f"full recompute: {reason}")
-    except LeaseLost:  # another process is the writer now: nothing may be written in another way either
-        raise
-    except MedallionError as error:
-        written = refresh_incremental(replace(run, judges_cost=False), table)
-        warning = written.warning or f"refreshed incrementally, as a full recompute was tried and failed: {error}"
-        return replace(written, full_failed=True, warning=warning)
+def _recompute_by_choice(run: RefreshRun, table: Table, reason: FullByChoice) -> Written:
+    """Recompute a table though it could be refreshed incrementally; if that fails, do the latter and warn.
+
+    A mark says that it has begun. If the process is killed, for want of memory perhaps, the next try of the hour finds
+    the mark, and does not choose the same again.
+    """
+    mark, begun = run.lake.full_by_choice(table.name), {"hour": run.hour}
+    if read_json(mark, "remove it") != begun:
+        write_json(mark, begun)
+        try:
+            written = replace(refresh_full(run, table), note=f"full recompute: {reason}")
+        except LeaseLost:  # another process is the writer now: nothing may be written in another way either
+            raise
+        except MedallionError as error:
+            failure = f"a full recompute was tried and failed: {error}"
+        else:
+            mark.unlink(missing_ok=True)
+            return written
+    else:
+        failure = "the process of this hour ended while it tried a full recompute"
+    written = refresh_incremental(replace(run, judges_cost=False), table)
+    mark.unlink(missing_ok=True)
+    return replace(written, full_failed=True, warning=written.warning or f"refreshed incrementally, as {failure}")
 
 
 def _plan(run: RefreshRun, table: Table) -> Refresh:

@@ -35,8 +35,8 @@ class NoneExisted(FullRecompute):
     """The table does not exist yet."""
 
 
-class TrialOfFull(FullRecompute):
-    """The table is recomputed to learn what that takes."""
+class FullByChoice(FullRecompute):
+    """The table is recomputed because that is known to cost less, or to learn what it takes."""
 
 
 class ChangedSince(FullRecompute):
@@ -140,19 +140,18 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def require_cheap(self, size: int, of: int, change: str) -> None:
-        """Raise FullRecompute if a full recompute is known to cost less than following a change of this ``size``.
+        """Raise FullByChoice if a full recompute is known to cost less than following a change of this ``size``.
 
-        It is a TrialOfFull if it is not known, but is to be found out. Only tables with the policy ``auto`` are judged
-        by cost. of: the size of what changed, in the same unit. change: the change in words, for the reason.
+        Also where that is not known, but is to be found out. Only tables with the policy ``auto`` are judged by cost.
+        of: the size of what changed, in the same unit. change: the change in words, for the reason.
         """
         if not is_judged_by_cost(self):
             return
         costs, share = self.run.costs.of(self.table.name), size / max(of, 1)
         may_retry = is_written_by_difference(self.former)
-        if reason := costs.reason_to_try_full(size, change, share, may_retry=may_retry):
-            raise TrialOfFull(reason)
-        if reason := costs.reason_to_recompute(size, change, share):
-            raise FullRecompute(reason)
+        tried = costs.reason_to_try_full(size, change, share, may_retry=may_retry)
+        if reason := tried or costs.reason_to_recompute(size, change, share):
+            raise FullByChoice(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
         """Replace all rows of the table by ``rows``."""

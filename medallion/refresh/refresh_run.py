@@ -25,7 +25,7 @@ class Written:
     strategy: what was really done, ``full`` or ``incremental``. method: how. note: the reason, where one is needed.
     warning: what a person should know; usually None. changed: the size of the change that the refresh followed, in
     values of the key or bytes. state_work: what the refresh did to build incremental state before it could use it.
-    full_failed: whether a full recompute was tried first, and failed.
+    full_failed: whether a full recompute was chosen first, and failed.
     """
 
     rows_in: int

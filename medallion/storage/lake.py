@@ -189,6 +189,10 @@ class Lake:
         """Return the folder of the aggregate state of one part of a table's query."""
         return f"{self.aggregate_states}/{table}.{part}"
 
+    def full_by_choice(self, table: str) -> Place:
+        """The mark of a full recompute that was chosen, and has not ended yet; with its hour."""
+        return self.at(self.ops("full_by_choice"), f"{table}.json")
+
     def quarantine(self, topic: str) -> str:
         """Return the path of the quarantine table of a feed."""
         return f"{self.root}/quarantine/{topic}"

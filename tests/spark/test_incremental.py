@@ -41,16 +41,17 @@ from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.refresh_run import Written
+from medallion.refresh.state_log import StateLog
 from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes
-from medallion.storage import deletion_vectors, delta_writes
+from medallion.storage import added_up, deletion_vectors, delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.fence import LeaseLost
-from medallion.storage.foreign_commits import stamped
-from medallion.storage.lake import Lake
+from medallion.storage.foreign_commits import provenance, stamped
+from medallion.storage.lake import Lake, state_of
 from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
@@ -522,28 +523,34 @@ def test_a_table_is_recomputed_rather_than_merged_by_spark_for_many_of_its_keys(
     assert differing(shop, "+silver_orders_enriched") == []
 
 
-def test_a_full_recompute_that_is_only_tried_does_not_fail_the_hour(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reason", ["reason_to_try_full", "reason_to_recompute"])
+@pytest.mark.parametrize(
+    ("problem", "warning"),
+    [
+        (MedallionError("out of memory"), "as a full recompute was tried and failed: out of memory"),
+        (LeaseLost("another process is the writer"), "as the process of this hour ended while it tried"),
+        (KeyboardInterrupt(), "as the process of this hour ended while it tried"),
+    ],
+)
+def test_a_full_recompute_that_is_chosen_does_not_fail_the_hour(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, reason: str, problem: BaseException, warning: str
 ) -> None:
-    errors = [
-        LeaseLost("another process is the writer of the lake"),
-        MedallionError("silver_orders_enriched could not be computed: out of memory"),
-    ]
-
     def failing(*_: object) -> Written:
-        raise errors.pop(0)
+        raise problem
 
     some_orders(shop, "pending")
     refresh(shop, 0, select="+silver_orders_enriched")
-    monkeypatch.setattr(Costs, "reason_to_try_full", lambda *_, **__: "it is tried once")
+    monkeypatch.setattr(Costs, reason, lambda *_, **__: "it costs less")
     monkeypatch.setattr("medallion.refresh.incremental.refresh_full", failing)
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     some_orders(shop, "shipped")
-    with pytest.raises(LeaseLost):
-        refresh(shop, 1, select="+silver_orders_enriched")
+    if type(problem) is not MedallionError:
+        with pytest.raises(type(problem)):
+            refresh(shop, 1, select="+silver_orders_enriched")
     written = refresh(shop, 1, select="+silver_orders_enriched")["silver_orders_enriched"]
     assert (written.method, written.strategy, written.full_failed) == (RefreshMethod.UPSERT, "incremental", True)
-    assert written.warning and "tried and failed: silver_orders_enriched could not be computed" in written.warning
+    assert warning in (written.warning or "")
+    assert not shop.lake.full_by_choice("silver_orders_enriched").exists()
     assert differing(shop, "+silver_orders_enriched") == []
 
 
@@ -808,6 +815,42 @@ def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop:
     added = changes(Path(path), before.version(), shop.lake.opened(path).version())
     rows = read_changes(shop.spark, path, before, added).collect()
     assert [(row["product_id"], row["units_sold"], row["days_sold"]) for row in rows] == [(1, 1, 0)]
+
+
+def test_a_group_without_rows_is_subtracted_although_upkeep_left_it_out(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died after it had added to a sum, and before it added to the sum of that; upkeep came first."""
+    sell_and_refresh(shop, 1)
+    shop.put("products", 77, supplier_id=1, is_active=True)
+    shop.put("inventory_events", 777, product_id=77, event_type="restock", quantity_change=10)
+    shop.put("order_items", 5001, order_id=777, product_id=77, quantity=3, unit_price=Decimal(5))
+    order = {"user_id": 1, "order_status": "confirmed", "order_total": Decimal(15)}
+    shop.put("orders", 777, **order, created_at=START)
+    shop.write()
+    refresh(shop, 2, select="+gold_inventory_risk")
+    shop.put("orders", 777, **order, created_at=START + timedelta(days=1))
+    shop.write()
+    append = StateLog.append
+
+    def dies_at_sales(log: StateLog, *given: Any) -> Any:
+        if log.name == "sales":
+            raise MedallionError("the process died")
+        return append(log, *given)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(StateLog, "append", dies_at_sales)
+        with pytest.raises(MedallionError, match="the process died"):
+            refresh(shop, 3, select="+gold_inventory_risk")
+    monkeypatch.setattr(added_up, "MAX_SHARE_LEFT", 1)
+    days = Path(shop.lake.aggregate_state_path("gold_inventory_risk", "days"))
+    log = shop.lake.opened(str(days))
+    rows = state_of(log).rows
+    assert added_up.add_up(log, days, ["product_id", "day"], json.dumps(provenance(days, log.version()).origin))
+    assert state_of(log).rows < rows
+    written = refresh(shop, 3, select="+gold_inventory_risk")["gold_inventory_risk"]
+    assert (written.method, written.note) == (RefreshMethod.INCREMENTAL_AGGREGATE, None)
+    assert differing(shop, "+gold_inventory_risk") == []
 
 
 def sell(shop: Shop, quantity: int) -> None:

@@ -90,11 +90,23 @@ def test_nothing_is_tried_after_a_failed_refresh() -> None:
 def test_a_full_recompute_that_was_tried_and_failed_is_tried_again_a_day_later() -> None:
     due = [load(7.9), *GROWING, *[GROWING[0]] * (TRIAL_SPREAD - 1)]
     failed = row("incremental", 3.0, 1_000_000, status="warned", full_failed=True)
-    costs = known(*due, failed)
-    assert (costs.full, costs.incremental_since_full, costs.reason_to_try_full(1, "")) == ((3.0,), 0, None)
-    day = [row("incremental", 2.0, 1_000_000)] * costs.retry_after
-    assert known(*due, failed, *day[1:]).reason_to_try_full(1, "", may_retry=True) is None
-    assert known(*due, failed, *day).reason_to_try_full(1, "", may_retry=True) is not None
+    day = [row("incremental", 2.0, 1_000_000)] * known(*due).retry_after
+    assert known(*due, failed).reason_to_try_full(1, "") is None
+    assert known(*due, failed, *day[1:]).reason_to_try_full(1, "") is None
+    assert known(*due, failed, *day).reason_to_try_full(1, "") is not None
+
+
+def test_a_full_recompute_that_failed_is_no_price_of_full() -> None:
+    """An hour that was recomputed for its cost, and failed, would be recomputed again each time it is tried."""
+    cheap, dear = row("full", 1.0), row("incremental", 8.0, 1_000_000)
+    failed = row("incremental", 9.0, 1_000_000, status="warned", full_failed=True)
+    assert known(cheap, dear, dear, dear).reason_to_recompute(1_000_000, "a change") is not None
+    costs = known(cheap, dear, dear, dear, failed)
+    assert (costs.full, costs.reason_to_recompute(1_000_000, "a change")) == ((1.0,), None)
+    assert known(load(1.0), dear, dear, dear, failed).reason_to_recompute(1_000_000, "a change") is None
+    day = [dear] * costs.retry_after
+    assert known(cheap, dear, failed, *day).reason_to_recompute(1_000_000, "a change") is not None
+    assert known(cheap, dear, dear, dear, failed, cheap).reason_to_recompute(1_000_000, "a change") is not None
 
 
 def test_tables_try_full_in_different_hours() -> None:
