@@ -1,77 +1,59 @@
-"""Does a lake grow slow with age? A refresh after 10 hours of commits against one after 1,000, taken in turns.
+"""Does an hour cost more as a lake ages? Hours of a lake after 10 hours and of one after 168, taken in turns.
 
-Run it as ``medallion bench aging --hours 1000 --rounds 3``. The hours are simulated: each makes the commits of an hour,
-on every table, the event log and the releases, with the same rows again, and upkeep follows every 24 of them. Then real
-hours are refreshed on copies of both lakes in one Spark session. Prints seconds, file counts and the size of the logs.
+Run it as ``medallion bench aging --hours 168 --rounds 12``. Every hour is a real incremental refresh of a small shop in
+which any table may have marked rows; upkeep follows every 24 of them. Both lakes are refreshed in one Spark session.
+Prints seconds, CPU seconds, file counts and the size of the logs.
 """
 
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
-
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from typing import TYPE_CHECKING
 
 from demo.generate import generate
 from medallion.cli.console import progress_bar
-from medallion.hours import format_hour, hour_number, parse_hour
-from medallion.model.registry import Registry
-from medallion.model.table import Feed
-from medallion.ops import releases
-from medallion.ops.event_log import EventLog
+from medallion.counts import counted
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver, open_driver
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
-from medallion.project import find_project
 from medallion.settings import Settings
+from medallion.spark.jvm import CpuClock
 from medallion.spark.session import spark_session
-from medallion.storage.lake import LEDGER, Lake
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 YOUNG, UPKEEP = 10, 24
-FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 
 
-def age(settings: Settings, hours: int) -> None:
-    """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
-    lake, tables = Lake.of(settings), find_project().registry()
-    first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
-    rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
-    with progress_bar() as advance, open_driver(settings, report=lambda _: None) as driver:
-        for number in range(hours):
-            hour = format_hour(first + timedelta(hours=number))
-            _hour_of_commits(lake, tables, rows, hour)
-            if (number + 1) % UPKEEP == 0:
-                maintain(Run(settings, None, f"upkeep-{number}"), driver, Retention(hours=0))
-                advance(f"{hours} hours", number + 1, hours)
+class AgingLake:
+    """A lake that is refreshed hour by hour, in a session that others use too."""
 
+    def __init__(self, settings: Settings, spark: "SparkSession") -> None:
+        self.settings, self._spark = settings, spark
+        self._driver = Driver(settings, report=lambda _: None)
+        self._driver.use(spark)
 
-def _hour_of_commits(lake: Lake, tables: Registry, rows: Mapping[str, pa.Table], hour: str) -> None:
-    log = EventLog(lake, run_id=f"aged-{hour}", hour=hour, strategy="full", attempt=1)
-    versions = {}
-    for table in tables:
-        delta = DeltaTable(lake.path(table.name))
-        if isinstance(table, Feed):  # a merge: some rows move from the files that had them to a new one
-            (key,) = table.keys
-            some = rows[table.name].slice(0, 20)
-            ledger = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
-            merge = delta.merge(some, f"t.{key} = s.{key}", "s", "t", commit_properties=ledger)
-            merge.when_matched_update_all().execute()
-        else:
-            write_deltalake(delta, rows[table.name], mode="overwrite")
-        versions[table.name] = delta.version()
-        log.add("refresh", table.layer, table.name)
-        if table.layer == "gold":
-            log.flush()  # about as many commits as the steps of an hour make
-    log.flush()
-    last = releases.latest(lake)
-    releases.publish(
-        lake, after=last, hour=hour, run_id=f"aged-{hour}", strategy="full", contents=releases.Contents(versions)
-    )
+    def load(self) -> None:
+        """Load the snapshot."""
+        operations.load(Run(self.settings, None, "load"), self._driver)
+
+    def refresh(self) -> None:
+        """Refresh the next hour."""
+        operations.refresh_hour(Run(self.settings, None, "aging", strategy="incremental"), self._driver)
+
+    def keep_up(self) -> None:
+        """Do the upkeep of a day."""
+        maintain(Run(self.settings, None, "upkeep"), self._driver, Retention(hours=0))
+
+    def copy(self, path: Path) -> "AgingLake":
+        """Copy it to ``path``."""
+        shutil.copytree(self.settings.lake, path)
+        return AgingLake(self.settings.replace(lake=str(path)), self._spark)
 
 
 def sizes(lake: Lake) -> str:
@@ -84,38 +66,39 @@ def sizes(lake: Lake) -> str:
 
 
 def compare_ages(plain: Settings, hours: int, rounds: int) -> None:
-    """Age two lakes, refresh copies of them in turns, and print the ratio."""
-    with tempfile.TemporaryDirectory(prefix="aging-") as folder:
+    """Age a lake by ``hours``, then refresh it and a copy of its first hours in turns, and print the ratios."""
+    with tempfile.TemporaryDirectory(prefix="aging-") as folder, progress_bar() as advance:
         root = Path(folder)
-        generate(root / "source", days=2, hours=1, scale=0.05, seed=0)
-
-        def at(name: str) -> Settings:
-            return plain.replace(lake=str(root / name), source=str(root / "source"))
-
+        generate(root / "source", days=2, hours=hours + rounds + 1, scale=0.05, seed=0)
         spark = spark_session(plain)
-
-        def driver(settings: Settings) -> Driver:
-            driver = Driver(settings, report=lambda _: None)
-            driver.use(spark)
-            return driver
-
-        operations.load(Run(at("young"), None, "load"), driver(at("young")))
-        shutil.copytree(root / "young", root / "old")
-        for name, passed in (("young", YOUNG), ("old", hours)):
-            start = time.perf_counter()
-            age(at(name), passed)
-            print(f"{passed:,} hours in {time.perf_counter() - start:.0f} s: {sizes(Lake(at(name).lake))}", flush=True)
+        settings = plain.replace(lake=str(root / "old"), source=str(root / "source"), merge_on_read="1k")
+        old = AgingLake(settings, spark)
+        old.load()
+        young = old
+        for number in range(1, hours + 1):
+            old.refresh()
+            if number == YOUNG:
+                young = old.copy(root / "young")
+            if number % UPKEEP == 0:
+                old.keep_up()
+            advance(f"{hours:,} hours", number, hours)
+        lakes = {"young": young, "old": old}
+        for name, lake in lakes.items():
+            lake.keep_up()
+            print(f"{name}: {sizes(Lake.of(lake.settings))}", flush=True)
+        clock = CpuClock()
+        clock.watch(spark)
         ratios = []
         for number in range(1 + rounds):
-            seconds = {}
-            for name in ("young", "old"):
-                shutil.copytree(root / name, root / f"{name}-{number}")
-                settings = at(f"{name}-{number}")
-                start = time.perf_counter()
-                operations.refresh_hour(Run(settings, None, "timed"), driver(settings))
-                seconds[name] = time.perf_counter() - start
-            ratio = seconds["old"] / seconds["young"]
+            taken = {}
+            for name in lakes if number % 2 else reversed(lakes):
+                began, used = time.perf_counter(), clock()
+                lakes[name].refresh()
+                taken[name] = time.perf_counter() - began, clock() - used
+            ratio = [after / before for before, after in zip(taken["young"], taken["old"], strict=True)]
             ratios += [ratio] if number else []
+            told = ", ".join(f"{name} {s:.2f} s, {cpu:.2f} CPU s" for name, (s, cpu) in taken.items())
             what = f"round {number}" if number else "warm-up"
-            print(f"{what}: young {seconds['young']:.1f} s, old {seconds['old']:.1f} s, ratio {ratio:.2f}", flush=True)
-        print(f"median ratio of {rounds} rounds: {statistics.median(ratios):.2f}")
+            print(f"{what}: {told}; ratios {ratio[0]:.2f}, {ratio[1]:.2f}", flush=True)
+        seconds, cpu = (statistics.median(column) for column in zip(*ratios, strict=True))
+        print(f"median ratio of {counted(rounds, 'round')}: {seconds:.2f} in seconds, {cpu:.2f} in CPU seconds")

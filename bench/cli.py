@@ -136,12 +136,10 @@ def scale(scales: tuple[float, ...], days: int, work: Path) -> None:
 
 
 @bench.command()
-@click.option(
-    "--hours", default=1000, show_default=True, type=click.IntRange(11), help="Age of the old lake, in hours."
-)
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Refreshes of each to measure.")
+@click.option("--hours", default=168, show_default=True, type=click.IntRange(11), help="Age of the old lake, in hours.")
+@click.option("--rounds", default=12, show_default=True, type=click.IntRange(1), help="Refreshes of each to measure.")
 def aging(hours: int, rounds: int) -> None:
-    """Compare a refresh of a lake after 10 hours of commits with one after 1,000."""
+    """Compare incremental hours of a lake that is 10 hours old with those of one that is older."""
     from bench.aging import compare_ages
 
     compare_ages(_settings(), hours, rounds)

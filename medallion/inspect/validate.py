@@ -8,6 +8,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.model.registry import Registry
 from medallion.model.table import Node, Table
 from medallion.ops.releases import Release
+from medallion.storage.files import side_by_side
 from medallion.storage.lake import Lake, hour_in, is_complete, state_of
 from medallion.storage.named_versions import open_current
 
@@ -22,7 +23,8 @@ def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -
     Returns:
         By table name, its version, rows, hour and ``problem``, which is None if nothing is wrong.
     """
-    return {table.name: _entry(lake, table, release, hour) for table in tables}
+    entries = side_by_side(lambda table: _entry(lake, table, release, hour), tables)
+    return {table.name: entry for table, entry in zip(tables, entries, strict=True)}
 
 
 def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step, find_outdated_input
 from medallion.pipeline.refresh import find_overtaken
 from medallion.pipeline.run import Outcome, Run
+from medallion.storage.files import side_by_side
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import table_id
 from medallion.storage.log_entries import identity_at
@@ -164,8 +165,8 @@ def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
     Raises ChangedByOthers if another program has changed a table, MedallionError if a table is missing or outdated.
     """
     tables: dict[str, DeltaTable] = {}
-    for table in driver.tables:  # in dependency order
-        delta = driver.lake.open(driver.lake.path(table.name))
+    opened = side_by_side(lambda table: driver.lake.open(driver.lake.path(table.name)), driver.tables)
+    for table, delta in zip(driver.tables, opened, strict=True):  # in dependency order
         if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
         tables[table.name] = delta
